@@ -11,7 +11,6 @@ from typing import Any
 MODULES = (
     "slabsvm.files.models",
     "slabsvm.files.models.archive",
-    "slabsvm.files.models.conditions",
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
     "slabsvm.files.models.classes",
@@ -68,6 +67,7 @@ def seeds(folder: Path) -> list[bytes]:
 def _fitted() -> Iterator[Any]:
     import numpy as np
     import scipy.sparse as sp
+    from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer, RobustScaler, StandardScaler
@@ -101,6 +101,7 @@ def _fitted() -> Iterator[Any]:
     watched.update(X)
     yield watched
     yield make_pipeline(SimpleImputer(add_indicator=True), MinMaxScaler(), Chi2Map(), slab(kernel="linear")).fit(X)
+    yield make_pipeline(ColumnTransformer([("some", StandardScaler(), [0])], remainder=MinMaxScaler()), slab()).fit(X)
     yield make_pipeline(RobustScaler(), QuantileTransformer(n_quantiles=4), slabsvm.SVDD()).fit(X)
     yield make_pipeline(OneHotEncoder(drop="if_binary"), slab(kernel="linear")).fit(table[:, 1:])
     yield make_pipeline(slabsvm.TableEncoder(), slabsvm.OneClassSVM()).fit(table)

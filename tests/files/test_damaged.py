@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
@@ -231,6 +232,24 @@ def test_a_bottomless_document_is_refused(members, tmp_path):
     text = members[DOCUMENT].replace(b'"nu_lower": 0.1', b'"nu_lower": ' + b'{"list": [' * 300 + b"]}" * 300)
     assert text != members[DOCUMENT]
     assert "can be read" in refusal(written({**members, DOCUMENT: text}), tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value", "text"),
+    [
+        (SVC(), "degree", 2**62, "degree=4611686018427387904, which libsvm does not take"),
+        (ColumnTransformer([("a", StandardScaler(), [0])]), "transformers", {"list": [1]}, "are not triples"),
+        (ColumnTransformer([("a", StandardScaler(), [0])]), "transformers", 5, "are not triples"),
+    ],
+    ids=range(3),
+)
+def test_parameters_that_scikit_learn_takes_and_no_fit_does_are_refused(model, name, value, text, tmp_path):
+    path = tmp_path / "model.slab"
+    save(model.fit(X, np.arange(40) % 2), path)
+    members = read(path.read_bytes())
+    document = json.loads(members[DOCUMENT])
+    document["model"]["parameters"][name] = value
+    assert text in refusal(written({**members, DOCUMENT: json.dumps(document).encode()}), path)
 
 
 def test_a_pipeline_has_no_cache_in_a_file(tmp_path):

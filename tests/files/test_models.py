@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,8 @@ from slabsvm import (
 )
 from slabsvm.files import ModelFileError, load, save
 from slabsvm.files.models import CLASSES, SCHEMA
-from slabsvm.files.models.kinds import Parts
+from slabsvm.files.models.estimators import class_of
+from slabsvm.files.models.kinds import Parts, kind_of
 from slabsvm.kernels.features import Chi2Map, HellingerMap, IntersectionMap
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -379,9 +381,9 @@ def test_a_full_disk_leaves_what_was_there(path):
 
 
 def test_a_file_leads_nowhere_but_to_classes_of_the_list():
-    for name, entry in CLASSES.items():
+    for name in CLASSES:
         assert name.startswith(("slabsvm.", "sklearn."))
-        assert entry.model.__name__ == name.rpartition(".")[2]
+        assert class_of(name).__name__ == name.rpartition(".")[2]
 
 
 def test_every_detector_is_kept():
@@ -391,26 +393,22 @@ def test_every_detector_is_kept():
     assert detectors - set(CLASSES) == {"slabsvm.LabelFreeSearchCV"}
 
 
-def parts_of(kinds):
+def parts_of(hints):
     """Return the names of parts, those of what is made of further parts with these."""
-    named = ((name, innermost(kind)) for name, kind in kinds.items())
-    return ", ".join(
-        f"`{name}` ({parts_of(kind.parts)})" if getattr(kind, "parts", None) else f"`{name}`" for name, kind in named
-    )
+    named = ((name, innermost(kind_of(hint))) for name, hint in hints.items())
+    return ", ".join(f"`{name}` ({parts_of(kind.parts)})" if kind else f"`{name}`" for name, kind in named)
 
 
 def innermost(kind):
-    """Return the kind of what may be None, of what a list holds, or of what earlier files hold otherwise."""
-    inner = None if isinstance(kind, Parts) else getattr(kind, "kind", getattr(kind, "first", None))
-    return kind if inner is None else innermost(inner)
+    """Return the parts of what may be None, of what a list holds, or of what earlier files hold otherwise; or None."""
+    if isinstance(kind, Parts):
+        return kind if kind.parts else None
+    inner = next((one for one in getattr(kind, "args", ()) if isinstance(one, Parts | partial)), None)
+    return None if inner is None else innermost(inner)
 
 
 def test_the_page_lists_the_classes_and_their_parts():
-    own = {
-        name: {part: kind for part, kind in entry.state.parts.items() if part in entry.fitted}
-        for name, entry in CLASSES.items()
-    }
-    lines = [f"| `{name}` | {parts_of(kinds)} |" for name, kinds in own.items()]
+    lines = [f"| `{name}` | {parts_of(entry.fitted)} |" for name, entry in CLASSES.items()]
     stated = "\n".join(["| class | parts |", "| --- | --- |", *lines])
     page = (Path(__file__).parents[2] / "docs" / "reference" / "model-files.md").read_text(encoding="utf-8")
     assert page.split("<!-- parts -->\n")[1].split("\n<!-- end of parts -->")[0] == stated, stated

@@ -11,20 +11,21 @@ import sklearn
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
-from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
-from slabsvm.files.models.classes import CLASSIFIER, LINEAR, WRAPPERS, detectors
-from slabsvm.files.models.estimators import Entry, Estimator
+from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing, must
+from slabsvm.files.models.classes import OWN
+from slabsvm.files.models.estimators import CLASSES, estimator
+from slabsvm.files.models.kinds import At
 from slabsvm.files.models.steps import STEPS
 from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
-# Every class that a file may hold. A class is added by an `Entry`, in one of these tuples.
-CLASSES: dict[str, Entry] = {entry.name: entry for entry in (*detectors(), CLASSIFIER, LINEAR, *WRAPPERS, *STEPS)}
-# Letters of an error's text.
-LONGEST = 500
 # A file of another layout, or with other parts of a class, is of another schema. Earlier ones are read by the kinds of
 # what has changed: in schema 1 AutoSlabSVM had other members and no views.
 SCHEMA = 2
+# Letters of an error's text.
+LONGEST = 500
+# A class is added by an `Entry`, in one of these tables.
+CLASSES.update(OWN | STEPS)
 
 
 def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> None:
@@ -59,7 +60,7 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> 
 def write(model: Any, file: BinaryIO, *, training: bool = True) -> None:
     """Write a model, as :func:`save` does, into a file that is open, or into memory."""
     with Outgoing(file) as store:
-        node = Estimator().write(model, At("model", store, CLASSES, training, {}))
+        node = estimator(None)(model, At("model", store, training, {}))
         # Who writes is for people, and read by nothing.
         versions = {"slabsvm": slabsvm.__version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__}
         store.end({"format": FORMAT, "schema": SCHEMA, "written by": versions, "model": node})
@@ -81,33 +82,26 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         with open_regular(Path(path)) as file:
             return _loaded(file)
-    except ModelFileError as error:
-        raise _unreadable(path, str(error)) from error
-    except RecursionError as error:
-        raise _unreadable(path, "it has no bottom") from error
+    except (ModelFileError, RecursionError) as error:
+        # The text may repeat what is long, or means something to a terminal.
+        text = "it has no bottom" if isinstance(error, RecursionError) else escaped(str(error)[: LONGEST + 1])
+        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: {text}") from error
 
 
-def _unreadable(path: str | os.PathLike[str], text: str) -> ModelFileError:
-    """Return the error of a file, of which the text may repeat what is long, or means something to a terminal."""
-    text = escaped(text[: LONGEST + 1])
-    short = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-    return ModelFileError(f"{os.fspath(path)} is not a model that can be read: {short}")
-
-
-def _loaded(file: Any) -> Any:
+def _loaded(file: BinaryIO) -> Any:
     """Return the model of a file of this schema, or of an earlier one."""
     store = Incoming(file)
     document = store.document()
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f"it is an archive of another kind, and not a {FORMAT}")
-    schema = document.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise ModelFileError("it does not say of which schema it is")
-    if schema > SCHEMA:
-        raise ModelFileError(
-            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, "
-            f"such as the one that wrote it ({str(document.get('written by'))[:80]}), or save the model again with this"
-        )
-    model = Estimator().read(document.get("model"), At("model", store, CLASSES, True, {}))
+    known = isinstance(document, dict) and document.get("format") == FORMAT
+    must(known, f"it is an archive of another kind, and not a {FORMAT}")
+    schema, writer = document.get("schema"), str(document.get("written by"))[:80]
+    must(type(schema) is int and schema > 0, "it does not say of which schema it is")
+    must(
+        schema <= SCHEMA,
+        f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, such "
+        f"as the one that wrote it ({writer}), or save the model again with this",
+    )
+    model = estimator(None)(document.get("model"), At("model", store, True, {}))
     store.finish()
     return model

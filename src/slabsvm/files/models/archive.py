@@ -1,4 +1,4 @@
-"""The container of a model file, and a place in it: a zip of `.npy` members and one JSON document, not compressed.
+"""The container of a model file: a zip of `.npy` members and one JSON document, not compressed.
 
 `numpy.load(path)` reads the arrays too. What is read here is believed in no detail: a member's size is compared with
 the file's before anything is allocated, so that a file takes no more memory than it has bytes.
@@ -12,10 +12,9 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, NoReturn, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +31,6 @@ BYTES_BY_VALUE = 64
 # member of an array takes at least 226 bytes.
 MOST_MEMBERS = 1_000_000
 BYTES_BY_MEMBER = 200
-# An estimator is inside of no more others.
-DEEPEST = 16
 # Every member has this date, so that a model makes the same bytes whenever it is saved.
 DATE = (1980, 1, 1, 0, 0, 0)
 NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
@@ -41,19 +38,24 @@ NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
 LARGE = 2**30
 # zlib's flag for a UTF-8 name is harmless; encryption, patches and sizes that follow the data are not read.
 ALLOWED_FLAGS = 0x800
-KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
+NOT_REGULAR = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
 
 class ModelFileError(ValueError):
     """A file that holds no model that can be read here, or a model that no file can hold; the text says why."""
 
 
+def must(holds: object, text: str) -> None:
+    """Raise ModelFileError unless something holds."""
+    if not holds:
+        raise ModelFileError(text)
+
+
 class Outgoing:
     """An archive that is being written to a binary file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+        self._file, self._zip = file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
 
     def __enter__(self) -> Self:
         return self
@@ -66,13 +68,9 @@ class Outgoing:
     def keep(self, place: str, array: npt.NDArray[Any]) -> dict[str, Any]:
         """Write an array, and return what the document says of it."""
         little = np.asarray(array, dtype=array.dtype.newbyteorder("<"))
-        name = f"{place}.npy"
-        with self._member(name, little.nbytes) as member:
-            np.lib.format.write_array_header_1_0(member, np.lib.format.header_data_from_array_1_0(little))
-            if little.size:
-                # In the order that the header states.
-                member.write(np.ascontiguousarray(little.T if np.isfortran(little) else little).data)
-        return {"npy": name, "crc32": self._zip.getinfo(name).CRC}
+        with self._member(f"{place}.npy", little.nbytes) as member:
+            np.lib.format.write_array(member, little, (1, 0), allow_pickle=False)
+        return {"npy": f"{place}.npy", "crc32": self._zip.getinfo(f"{place}.npy").CRC}
 
     def end(self, document: dict[str, Any]) -> None:
         """Write the document, and end the archive."""
@@ -98,31 +96,27 @@ class Incoming:
         self._size = file.seek(0, os.SEEK_END)
         file.seek(0)
         start = file.read(2)
-        if start[:1] == b"\x80":
-            raise ModelFileError("it is a pickle, and none is read here, since reading one may run anything")
-        if start != b"PK":
-            raise ModelFileError("it is not a model file, which is a zip archive" if self._size else "it is empty")
+        must(start[:1] != b"\x80", "it is a pickle, and none is read here, since reading one may run anything")
+        must(start == b"PK", "it is not a model file, which is a zip archive" if self._size else "it is empty")
         file.seek(0)
         self._zip = _read(opened, file, BYTES_BY_MEMBER, MOST_MEMBERS)
         self._unread: dict[str, zipfile.ZipInfo] = {}
         for info in self._zip.infolist():
             self._refuse_strange(info)
             self._unread[info.filename] = info
-        if sum(info.file_size for info in self._unread.values()) > self._size:
-            raise ModelFileError("its members claim more bytes than the file has")
+        claimed = sum(info.file_size for info in self._unread.values())
+        must(claimed <= self._size, "its members claim more bytes than the file has")
 
     def document(self) -> Any:
         """Return the document, of which nothing but its grammar has been checked."""
-        if DOCUMENT not in self._unread:
-            raise ModelFileError(f"it holds no {DOCUMENT}, so that it is no model file")
+        must(DOCUMENT in self._unread, f"it holds no {DOCUMENT}, so that it is no model file")
         info = self._unread.pop(DOCUMENT)
         _refuse_more(info.file_size, TEXT + self._size // 2, f"its {DOCUMENT}", "bytes of text")
         with _read(self._zip.open, info) as member:
             text = _read(member.read)
         _refuse_long(text, self._size, f"its {DOCUMENT}")
-        if not text.isascii():
-            # Python would keep all of it in characters of four bytes, for one that needs them.
-            raise ModelFileError(f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
+        # Python would keep all of it in characters of four bytes, for one that needs them.
+        must(text.isascii(), f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
         try:
             return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -136,36 +130,30 @@ class Incoming:
         info = self._unread.pop(name, None)
         if info is None:
             raise ModelFileError(f"it holds no {name}, which its {DOCUMENT} names, or names twice")
-        if crc != info.CRC:
-            raise ModelFileError(f"{name} is not what its {DOCUMENT} says: another content was put in its place")
+        must(crc == info.CRC, f"{name} is not what its {DOCUMENT} says: another content was put in its place")
         with _read(self._zip.open, info) as member:
             found: Header = _read(Header.of, member, name)
             if found.start + found.nbytes != info.file_size:
-                raise ModelFileError(
-                    f"{name} claims the shape {found.shape} of {found.dtype}, and has {info.file_size:,} bytes"
-                )
+                claim = f"claims the shape {found.shape} of {found.dtype}"
+                raise ModelFileError(f"{name} {claim}, and has {info.file_size:,} bytes")
             match(found)
             array: npt.NDArray[Any] = _read(found.values, member)
         return array.astype(found.dtype.newbyteorder("="), copy=False)
 
     def finish(self) -> None:
         """Refuse members that the document does not name."""
-        if self._unread:
-            raise ModelFileError(f"it holds {sorted(self._unread)[:3]}, which its {DOCUMENT} does not name")
+        must(not self._unread, f"it holds {sorted(self._unread)[:3]}, which its {DOCUMENT} does not name")
 
     def _refuse_strange(self, info: zipfile.ZipInfo) -> None:
-        name = info.filename
-        if name != DOCUMENT and not NAME.fullmatch(name):
-            raise ModelFileError(f"it holds {name[:80]!r}, which is no name of a member of a model file")
-        if name in self._unread:
-            raise ModelFileError(f"it holds {name} twice")
-        if info.flag_bits & ~ALLOWED_FLAGS:
-            raise ModelFileError(f"{name} is encrypted, or was written as a stream")
-        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-            raise ModelFileError(f"{name} is compressed, and members of a model file never are")
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG):
-            raise ModelFileError(f"{name} is {KINDS.get(kind, 'a device')}, not a regular file")
+        """Refuse a member by what the directory says of it."""
+        name, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
+        known = name == DOCUMENT or NAME.fullmatch(name)
+        must(known, f"it holds {name[:80]!r}, which is no name of a member of a model file")
+        must(name not in self._unread, f"it holds {name} twice")
+        must(not info.flag_bits & ~ALLOWED_FLAGS, f"{name} is encrypted, or was written as a stream")
+        stored = info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size
+        must(stored, f"{name} is compressed, and members of a model file never are")
+        must(kind in (0, stat.S_IFREG), f"{name} is {NOT_REGULAR.get(kind, 'a device')}, not a regular file")
 
 
 def _read(action: Any, *args: Any) -> Any:
@@ -174,13 +162,12 @@ def _read(action: Any, *args: Any) -> Any:
         return action(*args)
     except ArrayError as error:
         raise ModelFileError(str(error)) from error
-    except OSError as error:
+    except (OSError, *DAMAGED) as error:
         # A damaged archive may ask to read before the file's beginning.
-        if error.errno != errno.EINVAL:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
-        raise ModelFileError("it is damaged, or was cut short: it leads out of the file") from error
-    except DAMAGED as error:
-        raise ModelFileError(f"it is damaged, or was cut short: {error}") from error
+        why = "it leads out of the file" if isinstance(error, OSError) else error
+        raise ModelFileError(f"it is damaged, or was cut short: {why}") from error
 
 
 def _refuse_long(text: bytes, size: int, what: str) -> None:
@@ -191,68 +178,14 @@ def _refuse_long(text: bytes, size: int, what: str) -> None:
 
 
 def _refuse_more(count: int, most: int, what: str, of: str) -> None:
-    if count > most:
-        raise ModelFileError(f"{what} has {count:,} {of}, where at most {most:,} are kept")
+    must(count <= most, f"{what} has {count:,} {of}, where at most {most:,} are kept")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    if len(found := dict(pairs)) < len(pairs):
         raise ValueError("a name is there twice")
     return found
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
-
-
-@dataclass(frozen=True)
-class At:
-    """Where in a model a value is, and what is known of its estimator."""
-
-    place: str  # the names that lead there, joined by points: the name of an array's member
-    store: Any  # Outgoing or Incoming
-    classes: Mapping[str, Any]  # From the name of a class in files to how it is kept
-    training: bool  # whether what prediction does not need is kept too
-    sizes: dict[str, int]  # the sizes that have names
-    depth: int = 0  # how many estimators this is inside of
-
-    def inside(self, name: str | int) -> At:
-        """Return the place of a part."""
-        return replace(self, place=f"{self.place}.{name}")
-
-    def apart(self, name: str | int = "") -> At:
-        """Return the place of a part, or the same place, whose further sizes are its own."""
-        return replace(self, place=f"{self.place}.{name}" if name != "" else self.place, sizes=dict(self.sizes))
-
-    def estimator(self) -> At:
-        """Return the same place for what is in an estimator that is there: its sizes are its own."""
-        if self.depth == DEEPEST:
-            self.refuse(f"is inside of more than {DEEPEST - 1} other estimators")
-        return replace(self, sizes={}, depth=self.depth + 1)
-
-    def refuse(self, text: str) -> NoReturn:
-        """Raise the error that says what is wrong with the value."""
-        raise ModelFileError(f"{self.place} {text}")
-
-    def bound(self, size: str, value: int) -> None:
-        """Give a size its value, or refuse another one."""
-        known = self.sizes.setdefault(size, value)
-        if known != value:
-            self.refuse(f"is of size {value:,}, where {known:,} ({size}) are expected")
-
-
-def exactly(node: Any, names: tuple[str, ...], at: At) -> tuple[Any, ...]:
-    """Return the values of an object that has these names, and no other."""
-    if not isinstance(node, dict):
-        at.refuse(f"is {shown(node)}, and must have the parts {', '.join(names)}")
-    if set(node) != set(names):
-        strange, lacking = sorted(set(node) - set(names)), sorted(set(names) - set(node))
-        at.refuse(f"has the parts {strange} too many and {lacking} too few")
-    return tuple(node[name] for name in names)
-
-
-def shown(value: Any) -> str:
-    """Return a value for a message."""
-    text = repr(value) if isinstance(value, str | int | float | bool | None) else f"of type {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:60]}..."

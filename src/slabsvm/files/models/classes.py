@@ -6,384 +6,381 @@ weight vector, or a table for each feature, from which the samples cannot be put
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from inspect import get_annotations
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
+import scipy.sparse as sp
 
 import slabsvm
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.p_values import Ranking
+from slabsvm.conformal.p_values import Ranking, Segment
 from slabsvm.detectors.base import Detector
+from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member
-from slabsvm.ensemble.known import Trees
-from slabsvm.ensemble.windowed import Window, WindowedDetector
-from slabsvm.files.models.conditions import broken
-from slabsvm.files.models.estimators import Entry, Labels, Scalar, Values
-from slabsvm.files.models.kinds import KINDS, Either, Kind, OneOf, Parts, made, record
+from slabsvm.ensemble.dependence import DependenceModel
+from slabsvm.ensemble.known import OutlierClassifier, Trees
+from slabsvm.ensemble.surprise import Surprise
+from slabsvm.ensemble.windowed import Window
+from slabsvm.files.models.estimators import Entry, demand, labels, scalar
+from slabsvm.files.models.kinds import (
+    CONDITIONS,
+    KINDS,
+    Conditions,
+    Kind,
+    Parts,
+    by_class,
+    either,
+    many,
+    maybe,
+    one_of,
+    record,
+    rises,
+)
 from slabsvm.fitted.explanation import Usual
-from slabsvm.fitted.model import KernelModel
+from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
-from slabsvm.monitoring.betting import COUNT, SEED
-from slabsvm.monitoring.course import Course
+from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
+from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
 from slabsvm.openset.naming import ByClassifier, folds_of
-from slabsvm.runtime.arrays import FloatArray, IntArray
-from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, FittedEstimator, Many, Number, Places, Rows
+from slabsvm.runtime.fields import Array, Choice, FittedEstimator, Number, Places, Rows
+from slabsvm.tables.columns import Categories
 
 # Public classes whose import needs an extra.
 NEED_EXTRAS = {"detectors.pyod"}
 ANY = Annotated[float, Number(finite=False)]
-FLOATS, COUNTS = Annotated[FloatArray, Array("d")], Annotated[IntArray, Array("d", dtype=("i8",))]
+POSITIVE = Annotated[float, Number(above=0.0)]
+COUNTS = Array("d", dtype=("i8",))
+FITTED = FittedEstimator(answers="predict")
+ROWS = Annotated[int, Number(size="rows")]
+LEARNED = maybe(Array("learned", dtype=("u8",)), for_training=True)
+WINDOWED = ("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD")
+REFERENCE = Annotated[str, Choice((HELD_OUT, LEFT_OUT))]
+OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classwise.NormalisedMargin"))
 
-_KERNELS = {name: record(kernel) for name, kernel in NAMED.items()}
-
-
-def _name_of(kernel: Kernel) -> str:
-    names = [name for name, known in NAMED.items() if known is type(kernel)]
-    return names[0] if names else f"a kernel of the class {type(kernel).__name__}"
-
-
-KINDS[Kernel] = Either(_KERNELS, _name_of)
-EXPLICIT = Either({name: kind for name, kind in _KERNELS.items() if NAMED[name].explicit}, _name_of)
-
-
-def _of_chi2(table: Chi2Table, part: str) -> Any:
-    """Return a part of a table; files have room for polynomials, which stood for long sums in earlier versions."""
-    none = np.zeros_like(table.counts)
-    polynomials = {"lows": none, "n_pieces": none, "shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
-    return polynomials[part] if part in polynomials else getattr(table, part)
-
-
-def _chi2(counts: IntArray, scales: FloatArray, knots: FloatArray, weights: FloatArray, **_: Any) -> Chi2Table:
-    return Chi2Table(counts, scales, knots, weights)
-
-
-def _sums(shape: str) -> dict[str, Kind]:
-    """Return the kinds of sums over samples, with coefficients of this shape."""
-    coefficients = Annotated[FloatArray, Array(shape)]
-    columns = Annotated[IntArray, Places("samples", below="d")]
-    return {
-        "samples": made(Expansion, kernel=Kernel, samples=Annotated[Any, Rows("samples")], coefficients=coefficients),
-        "columns": made(partial(Expansion, None), samples=columns, coefficients=coefficients),
-    }
-
-
-def _how(function: Any) -> str:
-    if isinstance(function, Expansion):
-        return "columns" if function.kernel is None else "samples"
-    how: dict[type, str] = {WeightVector: "weights", IntersectionTable: "knots", Chi2Table: "pieces"}
-    return how[type(function)]
-
-
-# Several sums, of which none can do without the samples.
-SUMS = Either(_sums("samples sums"), _how)
-# What a table of chi2 had besides, in earlier versions.
-POLYNOMIALS = made(
-    dict,
-    lows=COUNTS,
-    n_pieces=COUNTS,
-    shift=Annotated[int, Number(most=62)],
-    pieces=Annotated[FloatArray, Array("pieces width")],
-    error=float,
-)
-# One sum, by what the kernel makes of it.
-SUM = Either(
-    {
-        **_sums("samples"),
-        "weights": made(WeightVector, kernel=Annotated[Kernel, EXPLICIT], weights=FLOATS),
-        "knots": record(IntersectionTable),
-        "pieces": Parts(_chi2, _of_chi2, {**record(Chi2Table).parts, **POLYNOMIALS.parts}),
-    },
-    _how,
+KINDS[Kernel] = by_class(NAMED)
+EXPLICIT = by_class({name: kernel for name, kernel in NAMED.items() if kernel.explicit})
+# What a table of chi2 had besides in earlier versions, where polynomials stood for long sums. Files have room for it.
+POLYNOMIALS = {"shift": Annotated[int, Number(most=62)], "pieces": Array("pieces width"), "error": float}
+NONE = {"shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
+KINDS[Chi2Table] = replace(
+    record(Chi2Table, (), lows=COUNTS, n_pieces=COUNTS, **POLYNOMIALS),
+    make=lambda counts, scales, knots, weights, **_: Chi2Table(counts, scales, knots, weights),
+    take=lambda table, part: getattr(table, part, NONE.get(part, np.zeros_like(table.counts))),
 )
 # Of which kernel a table is.
 KERNELS_OF_TABLES: dict[type, type[Kernel]] = {IntersectionTable: Intersection, Chi2Table: Chi2}
 
 
-def _of_kernel(model: type[KernelModel], sums: Kind, **others: Kind) -> Parts:
-    """Return the kind of a kernel's model: its fields, of which the kernel and the expansion are one: the function."""
-    fields = record(model, without=("kernel", "expansion", *others), **others)
+def _sums(shape: str) -> dict[str, Any]:
+    """Return the kinds of sums over samples, with coefficients of this shape."""
+    of_samples = {"kernel": Kernel, "samples": Rows("samples"), "coefficients": Array(shape)}
+    of_columns = {"samples": Places("samples", below="d"), "coefficients": Array(shape)}
+    return {"samples": Parts(Expansion, of_samples), "columns": Parts(partial(Expansion, None), of_columns)}
 
-    def take(value: Any, name: str) -> Any:
-        return value.expansion if name == "function" else fields.take(value, name)
+
+def _how(function: Any) -> str:
+    names = {Expansion: "samples", WeightVector: "weights", IntersectionTable: "knots", Chi2Table: "pieces"}
+    return "columns" if getattr(function, "kernel", function) is None else names[type(function)]
+
+
+# Several sums, of which none can do without the samples; and one, by what the kernel makes of it.
+SUMS = either(_sums("samples sums"), _how)
+WEIGHTS = record(WeightVector, ("kernel", "weights"), kernel=EXPLICIT, weights=Array("d"))
+SUM = either({**_sums("samples"), "weights": WEIGHTS, "knots": IntersectionTable, "pieces": Chi2Table}, _how)
+
+
+def _of_kernel(model: type[KernelModel], sums: Kind, **others: Any) -> Parts:
+    """Return the kind of a kernel's model: its fields, of which the kernel and the expansion are one: the function."""
+    inner = record(model, ("kernel", "expansion", *others), **others)
 
     def make(function: Any, **found: Any) -> Any:
         table = KERNELS_OF_TABLES.get(type(function))
-        return fields.make(kernel=table() if table else function.kernel, expansion=function, **found)
+        return inner.make(kernel=table() if table else function.kernel, expansion=function, **found)
 
-    return Parts(make, take, {"function": sums, **fields.parts}, fields.later)
+    def take(value: Any, name: str) -> Any:
+        return inner.take(value, "expansion" if name == "function" else name)
+
+    return replace(inner, make=make, take=take, parts={"function": sums, **inner.parts})
 
 
 KINDS[Subspace] = _of_kernel(Subspace, SUMS)
 
 
-def _boundary_of(detector: type[SupportVectorDetector]) -> Kind:
+def _boundary_of(detector: type[SupportVectorDetector]) -> Parts:
     """Return how a detector's boundary is kept: by the attributes that its class says of a fit, and by its offset."""
     known = get_type_hints(detector, include_extras=True)
-    own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")}
-    if own.pop("planes", None) is not None:
-        own["two_sided"] = TwoSided | None
-    return made(_as_attributes, _of_attributes, **own, offset=float)
+    own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")} | {"offset": float}
+    if "planes" not in own:
+        return Parts(
+            lambda **found: {f"{name}_": one for name, one in found.items()}, own, lambda b, name: b[f"{name}_"]
+        )
+    own = {"rho_lower": own["rho_lower"], "rho_upper": own["rho_upper"], "two_sided": TwoSided | None, "offset": float}
+    return Parts(_as_planes, own, lambda found, name: getattr(found["planes_"], name.removeprefix("rho_")))
 
 
-def _of_attributes(found: dict[str, Any], name: str) -> Any:
-    return found["planes_"].two_sided if name == "two_sided" else found[f"{name}_"]
-
-
-def _as_attributes(**found: Any) -> dict[str, Any]:
-    """Return a fit's attributes by their names; planes and their score are one."""
-    attributes = {f"{name}_": value for name, value in found.items() if name != "two_sided"}
-    if "two_sided" in found:
-        planes = SlabPlanes(found["rho_lower"], found["rho_upper"], found["two_sided"])
-        if planes.offset != found["offset"]:
-            raise ValueError("its offset is not that of its planes")
-        attributes["planes_"] = planes
-    return attributes
+def _as_planes(rho_lower: float, rho_upper: float, two_sided: TwoSided | None, offset: float) -> dict[str, Any]:
+    """Return a slab's attributes by their names."""
+    planes = SlabPlanes(rho_lower, rho_upper, two_sided)
+    demand(planes.offset == offset, "its offset is not that of its planes")
+    return planes.attributes
 
 
 def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
     """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
     alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
-    combination = Combination([scaler], alike)
-    if text := broken(combination):
-        raise ValueError(text)
-    return CombinedModel(combination=combination, recall_error=None, one_point=False, **parts)
+    return CombinedModel(combination=Combination([scaler], alike), recall_error=None, one_point=False, **parts)
 
 
-_COMBINED = get_type_hints(CombinedModel, include_extras=True)
-_EARLIER = {
-    "scaler": Annotated[Any, FittedEstimator(("sklearn.preprocessing.StandardScaler",))] | None,
-    "members": Annotated[list[Annotated[Any, FittedEstimator(("slabsvm.OneClassSlabSVM",))]], Many(least=1)],
-    **{name: _COMBINED[name] for name in _COMBINED if name not in ("combination", "recall_error", "one_point")},
-}
 # Files of schema 1 have a scaler in the place of views. None such is written.
-KINDS[CombinedModel] = OneOf(
+_EARLIER = record(
+    CombinedModel,
+    ("combination", "recall_error", "one_point"),
+    scaler=maybe(FittedEstimator(("sklearn.preprocessing.StandardScaler",))),
+    members=many(FittedEstimator(("slabsvm.OneClassSlabSVM",)), least=1),
+)
+KINDS[CombinedModel] = one_of(
     record(CombinedModel),
-    made(_averaged, **_EARLIER),
+    replace(_EARLIER, make=_averaged),
     lambda one: not isinstance(one, dict) or "scaler" not in one,
 )
 
 
-def detectors() -> Iterator[Entry]:
-    """Return how each public `Detector` is kept: by the fields of its model."""
-    for name, home in slabsvm.HOMES.items():
-        found = None if home in NEED_EXTRAS else getattr(slabsvm, name)
-        if isinstance(found, type) and issubclass(found, Detector):
-            yield _entry_of(f"slabsvm.{name}", found)
-
-
-def _entry_of(name: str, detector: type[Detector]) -> Entry:
-    model = get_type_hints(detector, include_extras=True)["model_"]
-    further: dict[str, Any] = {}
+def _entry_of(detector: type[Detector]) -> Entry:
+    """Return how a public `Detector` is kept: by the fields of its model."""
+    model, recall = get_type_hints(detector, include_extras=True)["model_"], {}
     if issubclass(detector, SupportVectorDetector):
-        model = Annotated[model, _of_kernel(model, SUM, boundary=_boundary_of(detector))]
-        further = {"expected_recall": float}
+        model, recall = _of_kernel(model, SUM, boundary=_boundary_of(detector)), {"expected_recall": float}
     return Entry(
-        name,
-        {
-            "n_samples_fit": Annotated[int, Number(size="rows")],
-            "warning": str,
-            "fit": model,
-            "learned": Annotated[Any | None, Array("learned", dtype=("u8",)), FOR_TRAINING, LATER],
-            **further,
-        },
+        {"n_samples_fit": ROWS, "warning": str, "fit": model, "learned": LEARNED, **recall},
         where={"fit": "model_"},
         # What is seen of the fit.
-        give=lambda model, parts: model.__dict__.update(parts["fit"].attributes()),
+        give=lambda found: found.update({**found["model_"].attributes(), **found}),
+        later=("learned",),
         left_out=("progress",) if hasattr(detector, "progress") else (),
     )
-
-
-def _give_linear(model: Any, parts: Values) -> None:
-    model.planes_ = SlabPlanes(parts["rho_lower"], parts["rho_upper"], parts.pop("two_sided"))
-    if parts["map"] is not None:
-        model.gamma_ = parts["map"].gamma
-    if model.planes_.scores_by_mass:
-        raise ValueError("it has a score of local kernels, which it has none of")
-    length = model.n_features_in_ if parts["map"] is None else parts["map"].n_features
-    if parts["coef"].shape != (1, length):
-        raise ValueError(f"it has no weight for each of {length:,} features")
-
-
-CLASSIFIER = Entry(
-    "slabsvm.ensemble.known.OutlierClassifier",
-    {
-        "trees": Trees | None,
-        "classifier": Annotated[Any, FittedEstimator()] | None,
-        "typical": FLOATS,
-        "usual": FLOATS,
-        "reference": float,
-        "offset": float,
-    },
-    # What it was made by is not needed, and may be of any class.
-    left_out=("classifier",),
-)
-LINEAR = Entry(
-    "slabsvm.LinearOneClassSlabSVM",
-    {
-        "n_samples_fit": Annotated[int, Number(size="rows")],
-        "warning": str,
-        "map": Landmarks | None,
-        "coef": Annotated[FloatArray, Array("one images")],
-        "rho_lower": float,
-        "rho_upper": ANY,
-        "offset": float,
-        "two_sided": TwoSided | None,
-        "duality_gap": ANY,
-        "relative_gap": ANY,
-        "dual_objective": float,
-        "status": Annotated[str, Choice(("converged", "degenerate", "stalled"))],
-        "n_passes": int,
-        "usual": Usual | None,
-    },
-    where={"two_sided": lambda model: model.planes_.two_sided},
-    give=_give_linear,
-)
-
-FITTED = Annotated[Any, FittedEstimator(answers="predict")]
-MEMBERS = Many(size="members", least=1)
-WINDOWED = ("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD")
-OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classwise.NormalisedMargin"))
-
-
-def _give_conformal(model: ConformalDetector, parts: Values) -> None:
-    if parts["estimators"] is None:
-        parts["estimators"] = [model.estimator]
-    if len(parts["estimators"]) != len(parts["rankings"]):
-        raise ValueError("it has no calibration for each of its detectors")
-    for detector, columns in zip(parts["estimators"], parts["columns"], strict=True):
-        if not hasattr(detector, "predict"):
-            raise ValueError("it has a detector that cannot predict")
-        features = model.n_features_in_ if columns is None else len(columns)
-        if getattr(detector, "n_features_in_", features) != features:
-            raise ValueError(
-                f"it has a detector of {detector.n_features_in_:,} features, where {features:,} are expected"
-            )
 
 
 def _of_naming(naming: ByClassifier, part: str) -> Any:
     return [fold.classifier for fold in naming.folds] if part == "classifiers" else getattr(naming, part)
 
 
-JOINT = made(
-    dict,
-    _of_naming,
-    classifiers=Annotated[list[FITTED], Many(size="folds", least=1)],
-    confidence=Ranking,
-    held_out=Annotated[list[Ranking], Many(size="folds")],
-)
+# What a classifier and the detectors of its classes name by.
+FOLDS = {"classifiers": many(FITTED, size="folds", least=1), "confidence": Ranking}
+JOINT = Parts(dict, FOLDS | {"held_out": many(Ranking, size="folds")}, _of_naming)
 
 
-def _give_open_set(model: OpenSetClassifier, parts: Values) -> None:
-    classes, models, joint = parts["classes"], parts["models"], parts.pop("joint")
-    parts["rows"] = parts["rows"] or []
-    if (joint is None) != (model.classifier is None):
-        raise ValueError("it has a classifier without what this has learned, or the other way round")
-    kept = NormalisedMargin if model.calibration == "margin" and joint is None else ConformalDetector
-    if not all(type(one) is kept for one in models):
-        raise ValueError(f"its models are not all {kept.__name__}, as calibration={model.calibration!r} makes them")
+def _give_open_set(found: dict[str, Any]) -> None:
+    classes, models, joint, calibration = (found[name] for name in ("classes_", "models_", "joint_", "calibration"))
+    rows = found["rows_"] = found["rows_"] or []
+    both = (found.pop("joint_") is None) == (found["classifier"] is None)
+    demand(both, "it has a classifier without what this has learned, or the other way round")
+    kept = NormalisedMargin if calibration == "margin" and joint is None else ConformalDetector
+    alike = all(type(one) is kept for one in models)
+    demand(alike, f"its models are not all {kept.__name__}, as calibration={calibration!r} makes them")
     if joint is None:
-        model.naming_ = model.naming_type(models, classes)
+        found["naming_"] = OpenSetClassifier(calibration=calibration).naming_type(models, classes)
         return
-    model.classifiers_ = joint["classifiers"]
-    if not all(hasattr(one, "classes_") for one in model.classifiers_):
-        raise ValueError("its classifier has learned no classes")
-    folds = folds_of(model.classifiers_, models, classes)
-    model.naming_ = ByClassifier(models, classes, parts["rows"], folds, joint["confidence"], joint["held_out"])
+    found["classifiers_"] = joint["classifiers"]
+    demand(all(hasattr(one, "classes_") for one in joint["classifiers"]), "its classifier has learned no classes")
+    folds = folds_of(joint["classifiers"], models, classes)
+    found["naming_"] = ByClassifier(models, classes, rows, folds, joint["confidence"], joint["held_out"])
 
 
-def _give_windowed(model: WindowedDetector, parts: Values) -> None:
-    del model
-    estimator, window, n_seen = parts["estimator"], parts["window"], parts["n_seen"]
-    if window is not None and (len(window) != estimator.n_samples_fit_ or window.numbers.max(initial=0) >= n_seen):
-        raise ValueError("its rows are not those that its estimator has learned, of all that it has seen")
-    # The next update starts from nothing.
-    parts.update(offset=estimator.offset_, start=None)
+def _give_linear(found: dict[str, Any]) -> None:
+    found["planes_"] = SlabPlanes(found["rho_lower_"], found["rho_upper_"], found.pop("two_sided_"))
+    if found["map_"] is not None:
+        found["gamma_"] = found["map_"].gamma
 
 
-WRAPPERS = (
-    Entry(
-        "slabsvm.ConformalDetector",
+PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name, home in slabsvm.HOMES.items() if home not in NEED_EXTRAS}
+OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
+    "slabsvm.ensemble.known.OutlierClassifier": Entry(
+        {"trees": Trees | None, "classifier": maybe(FittedEstimator())}
+        | dict.fromkeys(("typical", "usual"), Array("d"))
+        | dict.fromkeys(("reference", "offset"), float),
+        # What it was made by is not needed, and may be of any class.
+        left_out=("classifier",),
+    ),
+    "slabsvm.LinearOneClassSlabSVM": Entry(
+        {"n_samples_fit": ROWS, "warning": str, "map": Landmarks | None, "coef": Array("one images")}
+        | {"rho_lower": float, "rho_upper": ANY, "offset": float, "two_sided": TwoSided | None}
+        | {"duality_gap": ANY, "relative_gap": ANY, "dual_objective": float}
+        | {"status": Annotated[str, Choice(("converged", "degenerate", "stalled"))]}
+        | {"n_passes": int, "usual": Usual | None},
+        where={"two_sided": lambda model: model.planes_.two_sided},
+        give=_give_linear,
+    ),
+    "slabsvm.ConformalDetector": Entry(
         {
-            "estimators": Annotated[
-                list[Annotated[Any, FittedEstimator(features="", answers="predict")]] | None, MEMBERS
-            ],
-            "calibration_scores": list[Annotated[Any, Array("scores", holds="numbers")]],
-            "rankings": Annotated[list[Ranking], MEMBERS],
-            "columns": Annotated[list[Annotated[Any, Places("columns", below="d")] | None], Many(size="members")],
-            "held_out": Annotated[
-                list[Annotated[Any, Array("held_out", dtype=("i8",))]] | None, Many(size="members"), FOR_TRAINING
-            ],
-            "n_calibration": int,
-            "out_of_reach": float,
-            "offset": float,
-            "far_p_value": ANY,
-            "repeats": Annotated[float | None, LATER],
-        },
+            "estimators": maybe(many(FittedEstimator(features="", answers="predict"), size="members", least=1)),
+            "calibration_scores": many(Array("scores", holds="numbers")),
+            "rankings": many(Ranking, size="members", least=1),
+            "columns": many(maybe(Places("columns", below="d")), size="members"),
+            "held_out": maybe(many(Array("held_out", dtype=("i8",)), size="members"), for_training=True),
+        }
+        | {"n_calibration": int, "out_of_reach": float, "offset": float, "far_p_value": ANY, "repeats": maybe(float)},
         # A detector that came fitted is kept once, as the parameter that it is.
         where={"estimators": lambda model: None if model.estimators_[0] is model.estimator else model.estimators_},
-        give=_give_conformal,
+        give=lambda found: found.update(estimators_=found["estimators_"] or [found["estimator"]]),
+        later=("repeats",),
     ),
-    Entry(
-        "slabsvm.TrimmedDetector",
-        {
-            "estimator": FITTED,
-            "offset": float,
-            "n_rounds": Annotated[int, Number(least=1)],
-            "decisions": Annotated[Any | None, Array("rows", holds="numbers"), FOR_TRAINING],
-            "trimmed": Annotated[Any | None, Places("trimmed", below="rows"), FOR_TRAINING],
-        },
+    "slabsvm.TrimmedDetector": Entry(
+        {"estimator": FITTED, "offset": float, "n_rounds": Annotated[int, Number(least=1)]}
+        | {"decisions": maybe(Array("rows", holds="numbers"), for_training=True)}
+        | {"trimmed": maybe(Places("trimmed", below="rows"), for_training=True)}
     ),
-    Entry(
-        "slabsvm.WindowedDetector",
-        {
-            "estimator": Annotated[Any, FittedEstimator(WINDOWED)],
-            "n_seen": int,
-            "window": Annotated[Window | None, FOR_TRAINING],
-        },
-        where={"window": "_window", "start": "_start"},
-        give=_give_windowed,
+    "slabsvm.WindowedDetector": Entry(
+        {"estimator": FittedEstimator(WINDOWED), "n_seen": int, "window": maybe(Window, for_training=True)},
+        where={"window": "_window"},
+        # The next update starts from nothing.
+        give=lambda found: found.update(offset_=found["estimator_"].offset_, _start=None),
     ),
-    Entry(
-        "slabsvm.OpenSetClassifier",
-        {
-            "classes": Annotated[Any, Labels("classes")],
-            "unknown_label": Annotated[Any, Scalar()],
-            "seed": Annotated[int, SEED],
-            "models": Annotated[list[Annotated[Any, OF_CLASS]], Many(size="classes", least=1)],
-            "joint": Annotated[ByClassifier | None, JOINT],
-            "rows": Annotated[list[ClassRows] | None, FOR_TRAINING],
-        },
+    "slabsvm.OpenSetClassifier": Entry(
+        {"classes": labels("classes"), "unknown_label": scalar, "seed": Annotated[int, SEED]}
+        | {"models": many(OF_CLASS, size="classes", least=1), "joint": maybe(JOINT)}
+        | {"rows": maybe(many(ClassRows), for_training=True)},
         where={"joint": lambda model: model.naming_ if isinstance(model.naming_, ByClassifier) else None},
         give=_give_open_set,
     ),
-    Entry(
-        "slabsvm.openset.classwise.NormalisedMargin",
-        {"estimator": FITTED, "depth": Annotated[float, Number(above=0.0)], "far_margin": ANY},
+    "slabsvm.openset.classwise.NormalisedMargin": Entry(
+        {"estimator": FITTED, "depth": POSITIVE, "far_margin": ANY}, features=False
+    ),
+    "slabsvm.DistinctKFold": Entry({}),
+    "slabsvm.DriftMonitor": Entry(
+        {"reference": REFERENCE, "n_reference": Annotated[int, COUNT], "unit": POSITIVE, "course": Course},
         features=False,
     ),
-    Entry("slabsvm.DistinctKFold", {}),
-    Entry(
-        "slabsvm.DriftMonitor",
-        {
-            "reference": Annotated[str, Choice((HELD_OUT, LEFT_OUT))],
-            "n_reference": Annotated[int, COUNT],
-            "unit": Annotated[float, Number(above=0.0)],
-            "course": Course,
-        },
-        features=False,
-    ),
-)
+}
+
+
+def _add_up(counts: Any, values: Any) -> bool:
+    """Return whether counts are those of stretches of values; their sum alone might overflow."""
+    return bool(counts.min(initial=0) >= 0 and counts.max(initial=0) <= len(values) == counts.sum())
+
+
+def _of_models(value: Any) -> Conditions:
+    match value:
+        case SupportVectorModel(kernel=kernel, expansion=sums, boundary=boundary):
+            by_mass = getattr(boundary.get("planes_"), "scores_by_mass", False)
+            local = isinstance(sums, Expansion) and getattr(kernel, "local", False)
+            yield local or not by_mass, "its score is that of a local kernel, and its kernel is another"
+            known = not isinstance(sums, Expansion) or value.support.samples.max(initial=0) < len(sums.coefficients)
+            yield known, "a support vector is not among its samples"
+        case Subspace(kernel=kernel, expansion=sums):
+            as_many = len(value.sums) + 1 == sums.coefficients.shape[1]
+            yield as_many, "it has as many sums as components and one more, of the mean"
+            yield kernel is not None or value.length is not None, "the length of new samples is unknown"
+        case DependenceModel(regressions=regressions):
+            yield (regressions.scale > 0).all(), "a feature's deviation is not positive"
+            as_many = len(value.surprises) == len(regressions.targets)
+            yield as_many, "it has another number of surprises than of targets"
+        case CombinedModel(combination=inner):
+            # It is written inline, and read with its model.
+            yield from _of_models(inner)
+        case Combination(members=members):
+            for number, member in enumerate(members):
+                yield member.n_surprises in (0, number), "a member takes what another number of members say"
+                yield member.view < len(value.views), "a member takes a view that there is not"
+                kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
+                yield isinstance(kernel, RBF | None), "its members have the RBF kernel"
+                fits = member.columns is None or len(member.columns) == member.detector.n_features_in_
+                yield fits, "a member takes another number of features"
+
+
+def _of_parts(value: Any) -> Conditions:
+    match value:
+        case Expansion(kernel=k, samples=rows) | Density(kernel=k, samples=rows) | Landmarks(kernel=k, rows=rows):
+            of_dense = getattr(k, "centre", None) is not None or getattr(k, "differences", False)
+            dense = not (of_dense and sp.issparse(rows))
+            yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
+        case IntersectionTable(counts=counts, values=knots):
+            yield _add_up(counts, knots), "the counts of knots do not add up to these"
+            first = np.zeros(len(knots), dtype=bool)
+            first[(np.cumsum(counts) - counts)[counts > 0]] = True
+            in_order = (first[1:] | (knots[1:] > knots[:-1])).all() and knots.min(initial=1.0) > 0
+            yield in_order, "each feature's knots must be positive and in ascending order"
+        case Chi2Table(counts=counts, knots=knots):
+            from slabsvm.compiled.lookup import TOGETHER
+
+            whole = _add_up(counts, knots) and not (counts % TOGETHER).any()
+            yield whole, "the counts of knots do not add up to these"
+            yield (knots > 0).all() and (value.scales > 0).all(), "a knot or a scale is not positive"
+        case Surprise(shares=shares):
+            in_order = len(shares.rows) == len(shares.scores) + 1 > 1 and rises(shares.scores) and rises(shares.rows)
+            yield in_order, "its scores and numbers of rows are not in order"
+        case Trees(left=left, right=right):
+            # Another way might have no end.
+            numbers = np.arange(len(left))
+            on = ((left > numbers) & (right > numbers)) | ((left == numbers) & (right == numbers))
+            yield on.all(), "a node leads to one before it"
+        case Segment(values=values, weights=weights):
+            in_order = rises(values) and (weights >= 0).all()
+            yield in_order, "its values must be in order, and its weights not negative"
+        case Window(numbers=numbers, weights=weights):
+            in_order = (weights >= 0).all() and numbers.min(initial=0) >= 0 and rises(numbers, strictly=True)
+            yield in_order, "its weights must not be negative, and its numbers in order, from 0 on"
+        case Categories(levels=levels):
+            in_order = list(levels) == sorted(set(levels)) and value.usual < len(levels)
+            yield in_order, "its levels are not in order, or the usual one is none of them"
+
+
+def _of_monitors(value: Any) -> Conditions:
+    match value:
+        case Bag(scores=scores, most=most):
+            in_order = 0 < len(scores) <= (most or len(scores)) and rises(scores)
+            yield in_order, "its scores must be in order, one at least and no more than it holds"
+        case Betting(edges=edges):
+            in_order = len(edges) >= 2 and edges[0] == 0 and edges[-1] == 1 and rises(edges, strictly=True)
+            yield in_order, "its edges must go from 0 to 1"
+        case Test(wealth=wealth, betting=betting):
+            yield (wealth.counts >= 0).all(), "its counts must not be negative"
+            shapes = (N_BETS,), (len(MEMORIES), len(betting.edges) - 1)
+            yield (wealth.log_wealth.shape, wealth.counts.shape) == shapes, "its wealth is not that of its bets"
+        case Tally():
+            within = value.yes <= value.rows and value.new_yes <= value.new_rows < value.width
+            yield within, "it counts more than there is"
+        case History(points=points):
+            yield len(points) < MOST_POINTS, f"it must have fewer than {MOST_POINTS:,} points"
+        case Course(tests=tests, tallies=tallies):
+            alike = len(tests) <= 2 and len({test.betting.proper for test in tests}) == 1 and len(tallies) == len(RATES)
+            yield alike, "it must have one or two tests of one promise, and three tallies"
+            wide = value.history.points.shape[1] == 1 + len(tests) + 3 * len(RATES)
+            yield wide, "its history is not that of its tests"
+
+
+def _of_fitted(model: Any) -> Conditions:
+    match model:
+        case OutlierClassifier(trees_=trees, classifier_=classifier):
+            yield (trees is None) != (classifier is None), "has trees and a classifier, or neither"
+        case slabsvm.LinearOneClassSlabSVM(planes_=planes, map_=images):
+            yield not planes.scores_by_mass, "has a score of local kernels, which it has none of"
+            length = model.n_features_in_ if images is None else images.n_features
+            yield model.coef_.shape == (1, length), f"has no weight for each of {length:,} features"
+        case ConformalDetector(estimators_=estimators, columns_=columns):
+            yield len(estimators) == len(columns), "has no calibration for each of its detectors"
+            for one, some in zip(estimators, columns, strict=True):
+                yield hasattr(one, "predict"), "has a detector that cannot predict"
+                width = model.n_features_in_ if some is None else len(some)
+                found = getattr(one, "n_features_in_", width)
+                yield found == width, f"has a detector of {found:,} features, where {width:,} are expected"
+        case slabsvm.WindowedDetector(estimator_=detector, n_seen_=n_seen, _window=Window(numbers=numbers)):
+            known = len(numbers) == detector.n_samples_fit_ and numbers.max(initial=0) < n_seen
+            yield known, "has rows that are not those that its estimator has learned, of all that it has seen"
+
+
+CONDITIONS.extend((_of_models, _of_parts, _of_monitors, _of_fitted))

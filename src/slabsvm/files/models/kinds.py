@@ -1,8 +1,9 @@
 """How values are kept: `kind_of` makes a generic reader and writer of an annotation (`slabsvm.runtime.fields`).
 
-A kind serves both ways. What has been saved can be read, since both ways check it alike: a type, a range, a dtype, and
-a shape whose sizes have names and must agree within an estimator. A value of a class is kept by its fields, and
-`conditions` has what must hold of one as a whole.
+A kind is one function for both ways: it makes JSON of a value, with its arrays put into the archive, or a value of
+JSON. What has been saved can be read, since both ways check alike: a type, a range, a dtype, and a shape whose sizes
+have names and must agree within an estimator. A value of a class is kept by its fields, and `conditions` has what must
+hold of one as a whole.
 """
 
 from __future__ import annotations
@@ -10,212 +11,264 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial, reduce
 from operator import or_
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.files.arrays import Header
-from slabsvm.files.models.archive import At, exactly, shown
-from slabsvm.files.models.conditions import broken
+from slabsvm.files.models.archive import Incoming, ModelFileError
 from slabsvm.runtime import fields
 
 # Floats that JSON has no number for.
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 MOST = 2**63 - 1
 MOST_FLOAT = int(np.finfo(np.float64).max)
+# An estimator is inside of no more others.
+DEEPEST = 16
 
 
-class Kind(ABC):
-    """A kind of values."""
+@dataclass(frozen=True)
+class At:
+    """Where in a model a value is, and what is known of its estimator."""
 
-    @abstractmethod
-    def write(self, value: Any, at: At) -> Any:
-        """Return the JSON of a value, with its arrays put into the archive; refuse one of another kind."""
+    place: str  # the names that lead there, joined by points: the name of an array's member
+    store: Any  # Outgoing or Incoming
+    training: bool  # whether what prediction does not need is kept too
+    sizes: dict[str, int]  # the sizes that have names
+    depth: int = 0  # how many estimators this is inside of
 
-    @abstractmethod
-    def read(self, node: Any, at: At) -> Any:
-        """Return the value of its JSON; refuse any other."""
+    @property
+    def reads(self) -> bool:
+        """Whether a value is made of JSON, and not JSON of a value."""
+        return isinstance(self.store, Incoming)
+
+    def inside(self, name: str | int) -> At:
+        """Return the place of a part."""
+        return At(f"{self.place}.{name}", self.store, self.training, self.sizes, self.depth)
+
+    def apart(self) -> At:
+        """Return the same place, whose further sizes are its own."""
+        return At(self.place, self.store, self.training, dict(self.sizes), self.depth)
+
+    def estimator(self) -> At:
+        """Return the same place for what is in an estimator that is there: its sizes are its own."""
+        self.must(self.depth < DEEPEST, f"is inside of more than {DEEPEST - 1} other estimators")
+        return At(self.place, self.store, self.training, {}, self.depth + 1)
+
+    def refuse(self, text: str) -> NoReturn:
+        """Raise the error that says what is wrong with the value."""
+        raise ModelFileError(f"{self.place} {text}")
+
+    def must(self, holds: object, text: str) -> None:
+        """Refuse the value unless something holds."""
+        if not holds:
+            self.refuse(text)
+
+    def bound(self, names: Sequence[str], values: Sequence[int]) -> None:
+        """Give sizes their values, or refuse others; a size without a name may be any."""
+        for size, value in zip(names, values, strict=True):
+            known = self.sizes.setdefault(size, value) if size else value
+            if known != value:
+                self.refuse(f"is of size {value:,}, where {known:,} ({size}) are expected")
 
 
-# Kinds of classes that are kept otherwise than by their fields.
+# A kind moves what is found in a model to JSON, or what is found in JSON to a model.
+Kind = Callable[[Any, At], Any]
+# Classes that are kept otherwise than by their fields, and notes that say all of a value.
 KINDS: dict[Any, Kind] = {}
+KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {}
+OTHERS = (fields.Number, fields.Choice, fields.Many)
+# What must hold of a value as a whole, each part of which is what it should be, and what is said where it does not.
+# Compiled code and searches by halves believe what they are given: places, orders and counts that belong together.
+Conditions = Iterable[tuple[Any, str]]
+CONDITIONS: list[Callable[[Any], Conditions]] = []
+
+
+def broken(value: Any) -> str:
+    """Return what is said of the first condition that does not hold of a value; nothing where all hold."""
+    return next((text for conditions in CONDITIONS for holds, text in conditions(value) if not holds), "")
+
+
+def rises(values: Any, *, strictly: bool = False) -> bool:
+    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
+    return bool((values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]).all())
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message."""
+    text = repr(value) if isinstance(value, str | int | float | bool | None) else f"of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def exactly(node: Any, names: Sequence[str], at: At) -> list[Any]:
+    """Return the values of an object that has these names, and no other."""
+    if not isinstance(node, dict):
+        at.refuse(f"is {shown(node)}, and must have the parts {', '.join(names)}")
+    if strange := node.keys() ^ set(names):
+        lacking = strange - node.keys()
+        at.refuse(f"has the parts {sorted(strange - lacking)} too many and {sorted(lacking)} too few")
+    return [node[name] for name in names]
+
+
+def only(node: Any) -> tuple[Any, Any]:
+    """Return the one name of an object, and its value; of anything else no name, and the same."""
+    return next(iter(node.items())) if isinstance(node, dict) and len(node) == 1 else ("", node)
+
+
+def maker(n_hints: int) -> Callable[[Callable[..., Any]], Callable[..., Kind]]:
+    """Return what makes kinds of a function: of all of its arguments but the last, what is found and its place.
+
+    The first of them are annotations, notes or kinds. These are read here, and never when a file is.
+    """
+
+    def of(move: Callable[..., Any]) -> Callable[..., Kind]:
+        return lambda *args, **others: partial(move, *map(kind_of, args[:n_hints]), *args[n_hints:], **others)
+
+    return of
 
 
 @cache
 def kind_of(hint: Any) -> Kind:
-    """Return how the values of an annotation are kept: by its note, or by its type."""
+    """Return how the values of an annotation or note are kept; of a kind, the kind itself."""
+    if isinstance(hint, partial | types.FunctionType | Parts):
+        return hint
     hint, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    note: Any = next((one for one in notes if not isinstance(one, fields.Mark)), None)
+    note: Any = next((one for one in (hint, *notes) if type(one) in KINDS_OF_NOTES or isinstance(one, OTHERS)), None)
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if type(None) in options:
         others: Any = reduce(or_, (one for one in options if one is not type(None)))
-        kind = kind_of(others if note is None else Annotated[others, note])
-        return Optional(kind, for_training=fields.FOR_TRAINING in notes)
-    if isinstance(note, Kind):
-        return note
-    return _by_note(hint, note) if note is not None else _by_type(hint, options)
-
-
-def _by_note(hint: Any, note: Any) -> Kind:
-    if isinstance(note, fields.Many):
-        return ManyKind(kind_of(get_args(hint)[0]), note, tuple if get_origin(hint) is tuple else list)
+        others = others if note is None else Annotated[others, note]
+        return maybe(others, for_training=fields.FOR_TRAINING in notes)
     if type(note) in KINDS_OF_NOTES:
         return KINDS_OF_NOTES[type(note)](note)
-    # A number that is an array without dimensions is a float.
-    return Plain(hint if hint in (str, int) else float, note)
+    if isinstance(note, fields.Many) or get_origin(hint) in (list, tuple, Sequence):
+        made, note = tuple if get_origin(hint) is tuple else list, note or fields.Many()
+        return many(get_args(hint)[0], made=made, size=note.size, least=note.least)
+    if note is not None or hint in (bool, str, int, float):
+        # A number that is an array without dimensions is a float.
+        return plain(hint if hint in (bool, str, int) else float, note or fields.Number())
+    classes = {one.__name__.lower(): one for one in options}
+    return KINDS.get(hint) or (by_class(classes) if len(classes) > 1 else record(hint))
 
 
-def _by_type(hint: Any, options: tuple[Any, ...]) -> Kind:
-    if len(options) > 1:
-        return Either({one.__name__.lower(): kind_of(one) for one in options}, lambda one: type(one).__name__.lower())
-    if get_origin(hint) in (list, tuple, Sequence):
-        return _by_note(hint, fields.Many())
-    if hint in (bool, str, int, float):
-        return Plain(hint)
-    return KINDS[hint] if hint in KINDS else record(hint)
-
-
-class Plain(Kind):
-    """A bool, text or number of Python's, which NumPy's and those in arrays without dimensions become.
+@maker(0)
+def plain(base: Any, note: fields.Number | fields.Choice, found: Any, at: At) -> Any:
+    """Move a bool, text or number of Python's, which NumPy's and those in arrays without dimensions become.
 
     A float that is not finite is a word in the file.
     """
-
-    def __init__(self, base: type, note: fields.Number | fields.Choice | None = None) -> None:
-        self.base: Any = base
-        self.size = str(getattr(note, "size", ""))
-        self.must, self.allows = _range_of(base, note)
-
-    def write(self, value: Any, at: At) -> Any:
-        found = self.read(value.item() if isinstance(value, np.generic | np.ndarray) else value, at)
-        return str(found) if self.base is float and not math.isfinite(found) else found
-
-    def read(self, node: Any, at: At) -> Any:
-        if self.base is float:
-            node = NOT_FINITE.get(node, node) if isinstance(node, str) else node
-            node = float(node) if type(node) is int and abs(node) <= MOST_FLOAT else node
-        if type(node) is not self.base or not self.allows(node):
-            at.refuse(f"is {shown(node)}, and must be {self.must}")
-        if self.size:
-            at.bound(self.size, node)
-        return node
+    if not at.reads and isinstance(found, np.generic | np.ndarray):
+        found = found.item()
+    if base is float:
+        found = NOT_FINITE.get(found, found) if isinstance(found, str) else found
+        found = float(found) if type(found) is int and abs(found) <= MOST_FLOAT else found
+    if must := _asked(base, note, found if type(found) is base else None):
+        at.refuse(f"is {shown(found)}, and must be {must}")
+    at.bound([getattr(note, "size", "")], [found])
+    return str(found) if base is float and not at.reads and not math.isfinite(found) else found
 
 
-def _range_of(base: type, note: Any) -> tuple[str, Callable[[Any], bool]]:
-    """Return what a value must be, and the function that says whether one of its type is."""
-    if base is bool:
-        return "true or false", lambda _: True
+def _asked(base: type, note: Any, found: Any) -> str:
+    """Return what a value must be where it, or None in the place of one of another type, is not; else nothing."""
     if isinstance(note, fields.Choice):
-        return f"one of {', '.join(note.texts)}", note.texts.__contains__
-    if base is str:
-        return "a text", lambda _: True
-    note = note or fields.Number()
+        return "" if found in note.texts else f"one of {', '.join(note.texts)}"
+    if base in (bool, str):
+        return "" if found is not None else "true or false" if base is bool else "a text"
     if base is int:
         least, most = max(0, note.least), min(MOST, note.most)
-        return f"a whole number from {least} to {most}", lambda number: least <= number <= most
-    must = "a finite number" if note.finite else "a number"
-    if note.above > -math.inf:
-        must = f"{must} above {note.above}"
-    return must, lambda number: (math.isfinite(number) or not note.finite) and not number <= note.above > -math.inf
+        return "" if found is not None and least <= found <= most else f"a whole number from {least} to {most}"
+    above = f" above {note.above}" if note.above > -math.inf else ""
+    fits = found is not None and (math.isfinite(found) or not note.finite) and not found <= note.above > -math.inf
+    return "" if fits else ("a finite number" if note.finite else "a number") + above
 
 
-class Optional(Kind):
-    """A value that may be None, and is where it is of use to training alone and that is left out."""
-
-    def __init__(self, kind: Kind, *, for_training: bool = False) -> None:
-        self.kind, self.for_training = kind, for_training
-
-    def write(self, value: Any, at: At) -> Any:
-        left_out = value is None or (self.for_training and not at.training)
-        return None if left_out else self.kind.write(value, at)
-
-    def read(self, node: Any, at: At) -> Any:
-        return None if node is None else self.kind.read(node, at)
+@maker(1)
+def maybe(kind: Kind, found: Any, at: At, *, for_training: bool = False) -> Any:
+    """Move a value that may be None, and is where it is of use to training alone and that is left out."""
+    return None if found is None or (for_training and not at.training) else kind(found, at)
 
 
-class ManyKind(Kind):
-    """A list or tuple of values of one kind."""
-
-    def __init__(self, kind: Kind, note: fields.Many, made: type[list[Any] | tuple[Any, ...]]) -> None:
-        self.kind, self.note, self.made = kind, note, made
-
-    def write(self, value: Any, at: At) -> Any:
-        self._check(value, at)
-        return [self.kind.write(one, at.apart(number)) for number, one in enumerate(value)]
-
-    def read(self, node: Any, at: At) -> Any:
-        if not isinstance(node, list):
-            at.refuse("must be a list")
-        self._check(node, at)
-        return self.made(self.kind.read(one, at.apart(number)) for number, one in enumerate(node))
-
-    def _check(self, value: Any, at: At) -> None:
-        if len(value) < self.note.least:
-            at.refuse(f"has {len(value)} entries, and must have at least {self.note.least}")
-        if self.note.size:
-            at.bound(self.note.size, len(value))
+@maker(1)
+def many(kind: Kind, found: Any, at: At, *, made: Any = list, size: str = "", least: int = 0) -> Any:
+    """Move a list or tuple of values of one kind."""
+    at.must(not at.reads or isinstance(found, list), "must be a list")
+    at.must(len(found) >= least, f"has {len(found)} entries, and must have at least {least}")
+    at.bound([size], [len(found)])
+    moved = [kind(one, at.inside(number).apart()) for number, one in enumerate(found)]
+    return made(moved) if at.reads else moved
 
 
-class Parts(Kind):
-    """A value of named parts, each of a kind: `take` gives one of them, and `make` puts them together.
+def either(hints: Mapping[str, Any], which: Callable[[Any], str]) -> Kind:
+    """Return the kind of one of several, each with a name in the file; `which` gives the name of a value's kind."""
+    kinds = {name: kind_of(hint) for name, hint in hints.items()}
+
+    def move(found: Any, at: At) -> Any:
+        name, inner = only(found) if at.reads else (which(found), found)
+        must = f"must be one of {', '.join(kinds)}" if at.reads else f"is {name}, which is not kept"
+        moved = kinds[name](inner, at.inside(name)) if name in kinds else at.refuse(must)
+        return moved if at.reads else {name: moved}
+
+    return move
+
+
+def by_class(classes: Mapping[str, type]) -> Kind:
+    """Return the kind of a value of one of some classes, each with a name in the file."""
+    names = {one: name for name, one in classes.items()}
+    return either(classes, lambda value: names.get(type(value), f"of the class {type(value).__name__}"))
+
+
+@maker(2)
+def one_of(first: Kind, other: Kind, is_first: Callable[[Any], bool], found: Any, at: At) -> Any:
+    """Move a value of one of two kinds, which a look at it, or at its JSON, tells apart."""
+    return (first if is_first(found) else other)(found, at)
+
+
+@dataclass(eq=False)
+class Parts:
+    """The kind of a value of named parts: `take` gives one of them, and `make` puts them together.
 
     Later parts may rely on the sizes that earlier ones name, which are the value's own. Those in `later` are not in
     files of earlier versions, and are None then. `make` raises ValueError where parts do not belong together.
     """
 
-    def __init__(
-        self,
-        make: Callable[..., Any],
-        take: Callable[[Any, str], Any],
-        parts: Mapping[str, Kind],
-        later: Sequence[str] = (),
-    ) -> None:
-        self.make, self.take, self.parts, self.later = make, take, parts, later
+    make: Callable[..., Any]
+    parts: Mapping[str, Any]  # their annotations, notes or kinds
+    take: Callable[[Any, str], Any] = getattr
+    later: Sequence[str] = ()
 
-    def write(self, value: Any, at: At) -> Any:
-        inner = at.apart()
-        return {name: kind.write(self.take(value, name), inner.inside(name)) for name, kind in self.parts.items()}
+    def __post_init__(self) -> None:
+        self.parts = {name: kind_of(hint) for name, hint in self.parts.items()}
 
-    def read(self, node: Any, at: At) -> Any:
-        node = dict.fromkeys(self.later) | node if isinstance(node, dict) else node
-        nodes, inner = exactly(node, tuple(self.parts), at), at.apart()
+    def __call__(self, found: Any, at: At) -> Any:
+        """Return the JSON of each part, or the value of all."""
+        at = at.apart()
+        if not at.reads:
+            return {name: kind(self.take(found, name), at.inside(name)) for name, kind in self.parts.items()}
+        nodes = exactly(dict.fromkeys(self.later) | found if isinstance(found, dict) else found, [*self.parts], at)
         named = zip(self.parts.items(), nodes, strict=True)
-        found = {name: kind.read(one, inner.inside(name)) for (name, kind), one in named}
+        parts = {name: kind(one, at.inside(name)) for (name, kind), one in named}
         try:
-            value = self.make(**found)
+            value = self.make(**parts)
             text = broken(value)
         except ValueError as error:
             text = str(error)
         return value if not text else at.refuse(f"cannot be: {text}")
 
 
-def made(make: Callable[..., Any], take: Callable[[Any, str], Any] = getattr, **hints: Any) -> Parts:
-    """Return the kind of a value whose parts have these annotations."""
-    return Parts(make, take, {name: kind_of(hint) for name, hint in hints.items()})
-
-
-def record(made: type, without: Sequence[str] = (), **others: Kind) -> Parts:
+def record(made: type, without: Sequence[str] = (), **others: Any) -> Parts:
     """Return how a value of a dataclass is kept: by its fields, but those that are `without`, and by `others`."""
     hints = get_type_hints(made, include_extras=True)
-    parts: dict[str, Kind] = {}
-    inline: dict[str, Parts] = {}
-    later, not_kept = [], []
-    for name in [one.name for one in dataclasses.fields(made)]:
-        marks = get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ()
-        if fields.NOT_KEPT in marks:
-            not_kept.append(name)
-        elif fields.INLINE in marks:
-            inline[name] = record(get_args(hints[name])[0])
-            parts |= inline[name].parts
-        elif name not in without:
-            parts[name] = kind_of(hints[name])
-            later += [name] * (fields.LATER in marks)
+    names = [one.name for one in dataclasses.fields(made) if one.name not in without]
+    marks = {name: getattr(hints[name], "__metadata__", ()) for name in names}
+    inline = {name: record(get_args(hints[name])[0]) for name in names if fields.INLINE in marks[name]}
+    not_kept = [name for name in names if fields.NOT_KEPT in marks[name]]
+    parts: dict[str, Any] = {}
+    for name in names:
+        parts |= inline[name].parts if name in inline else {} if name in not_kept else {name: hints[name]}
 
     def take(value: Any, name: str) -> Any:
         return getattr(next((getattr(value, one) for one in inline if name in inline[one].parts), value), name)
@@ -225,128 +278,36 @@ def record(made: type, without: Sequence[str] = (), **others: Kind) -> Parts:
             found[name] = inner.make(**{part: found.pop(part) for part in inner.parts})
         return made(**found, **dict.fromkeys(not_kept))
 
-    return Parts(make, take, parts | others, later)
+    return Parts(make, parts | others, take, [name for name in names if fields.LATER in marks[name]])
 
 
-class Either(Kind):
-    """A value of one of some kinds, each with a name in the file; `which` gives the name of a value's kind."""
+@maker(0)
+def array(note: fields.Array, found: Any, at: At) -> Any:
+    """Move an array of numbers to a member of the archive, or from it; a header is checked before values are read."""
+    shape = note.shape.split()
 
-    def __init__(self, kinds: Mapping[str, Kind], which: Callable[[Any], str]) -> None:
-        self.kinds, self.which = kinds, which
+    def match(header: Any) -> None:
+        if header.dtype.str[1:] not in note.dtype or len(header.shape) != len(shape):
+            must = f"{' or '.join(note.dtype)} of shape ({', '.join(shape)})"
+            at.refuse(f"is an array of {header.dtype} of shape {header.shape}, and must be one of {must}")
+        at.bound(shape, header.shape)
 
-    def write(self, value: Any, at: At) -> Any:
-        name = self.which(value)
-        if name not in self.kinds:
-            at.refuse(f"is {name}, which is not kept")
-        return {name: self.kinds[name].write(value, at.inside(name))}
-
-    def read(self, node: Any, at: At) -> Any:
-        if not isinstance(node, dict) or len(node) != 1 or not set(node) <= set(self.kinds):
-            at.refuse(f"must be one of {', '.join(self.kinds)}")
-        ((name, inner),) = node.items()
-        return self.kinds[name].read(inner, at.inside(name))
-
-
-class OneOf(Kind):
-    """A value of one of two kinds, which a look at the value, or at its JSON, tells apart."""
-
-    def __init__(self, first: Kind, other: Kind, is_first: Callable[[Any], bool]) -> None:
-        self.first, self.other, self.is_first = first, other, is_first
-
-    def write(self, value: Any, at: At) -> Any:
-        return (self.first if self.is_first(value) else self.other).write(value, at)
-
-    def read(self, node: Any, at: At) -> Any:
-        return (self.first if self.is_first(node) else self.other).read(node, at)
-
-
-class ArrayKind(Kind):
-    """An array of numbers, in a member of the archive; its header is checked before its values are read."""
-
-    def __init__(self, note: fields.Array) -> None:
-        self.note, self.shape = note, tuple(note.shape.split())
-
-    def write(self, value: Any, at: At) -> Any:
-        if not isinstance(value, np.ndarray):
-            at.refuse(f"is {shown(value)}, and must be an array")
-        self._match(value, at)
-        self._check(value, at)
-        return at.store.keep(at.place, value)
-
-    def read(self, node: Any, at: At) -> npt.NDArray[Any]:
-        name, crc = exactly(node, ("npy", "crc32"), at)
+    if at.reads:
+        name, crc = exactly(found, ("npy", "crc32"), at)
         if name != f"{at.place}.npy" or not isinstance(crc, int):
             at.refuse(f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
-        array: npt.NDArray[Any] = at.store.array(name, crc, lambda header: self._match(header, at))
-        self._check(array, at)
-        return array
-
-    def _match(self, found: npt.NDArray[Any] | Header, at: At) -> None:
-        if found.dtype.str[1:] not in self.note.dtype or len(found.shape) != len(self.shape):
-            at.refuse(
-                f"is an array of {found.dtype} of shape {found.shape}, and must be one of "
-                f"{' or '.join(self.note.dtype)} of shape ({', '.join(self.shape)})"
-            )
-        for size, value in zip(self.shape, found.shape, strict=True):
-            at.bound(size, value)
-
-    def _check(self, array: npt.NDArray[Any], at: At) -> None:
-        if self.note.below:
-            most = at.sizes.get(self.note.below, 0)
-            if array.size and not 0 <= array.min() <= array.max() < most:
-                at.refuse(f"must hold numbers from 0 on that are less than {most:,}")
-        if array.dtype.kind != "f" or self.note.holds == "any":
-            return
-        good = np.isfinite(array) if self.note.holds == "finite" else ~np.isnan(array)
-        if not good.all():
-            at.refuse("holds NaN" if np.isnan(array).any() else "holds infinity")
-
-
-class SparseKind(Parts):
-    """A CSR matrix in canonical form."""
-
-    def __init__(self, note: fields.Rows) -> None:
-        parts = {
-            "matrix": Plain(bool),
-            "shape": ManyKind(Plain(int, fields.Number(most=2**62)), fields.Many(least=2), tuple),
-            "data": ArrayKind(fields.Array("stored", dtype=note.dtype)),
-            "indices": ArrayKind(fields.Array("stored", dtype=fields.INTEGERS)),
-            "indptr": ArrayKind(fields.Array("bounds", dtype=fields.INTEGERS)),
-        }
-        super().__init__(_csr, _of_csr, parts)
-        self.sizes = (note.rows, note.columns)
-
-    def write(self, value: Any, at: At) -> Any:
-        if not sp.issparse(value):
-            at.refuse(
-                f"are training rows in a {type(value).__name__}, which is not kept. Use save(model, path, "
-                "training=False), which leaves them out, or fit on arrays"
-            )
-        return super().write(self._checked(value, at), at.apart("csr"))
-
-    def read(self, node: Any, at: At) -> Any:
-        return self._checked(super().read(node, at.apart("csr")), at)
-
-    def _checked(self, value: Any, at: At) -> Any:
-        if value.format != "csr" or not value.has_canonical_format:
-            at.refuse(f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
-        for size, length in zip(self.sizes, value.shape, strict=True):
-            at.bound(size, length)
-        return value
-
-
-def _csr(matrix: bool, shape: tuple[int, ...], **arrays: Any) -> Any:
-    """Return a CSR matrix of arrays; ValueError says that they are those of none."""
-    data, indices, indptr = (arrays[name] for name in ("data", "indices", "indptr"))
-    if len(shape) != 2 or len(indptr) == 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
-        raise ValueError("its rows do not begin and end in order")
-    rows = (sp.csr_matrix if matrix else sp.csr_array)((data, indices, indptr), shape=shape)
-    rows.check_format(full_check=True)
-    return rows
-
-
-def _of_csr(rows: Any, part: str) -> Any:
-    return isinstance(rows, sp.spmatrix) if part == "matrix" else getattr(rows, part)
+        values = at.store.array(name, crc, match)
+    elif isinstance(found, np.ndarray):
+        match(values := found)
+    else:
+        at.refuse(f"is {shown(found)}, and must be an array")
+    most = at.sizes.get(note.below, 0)
+    within = not note.below or not values.size or 0 <= values.min() <= values.max() < most
+    at.must(within, f"must hold numbers from 0 on that are less than {most:,}")
+    if values.dtype.kind == "f" and note.holds != "any":
+        at.must(not np.isnan(values).any(), "holds NaN")
+        at.must(note.holds == "numbers" or np.isfinite(values).all(), "holds infinity")
+    return values if at.reads else at.store.keep(at.place, values)
 
 
 def is_array(value: Any) -> bool:
@@ -354,11 +315,43 @@ def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or (isinstance(value, dict) and "npy" in value)
 
 
-def rows_kind(note: fields.Rows) -> Kind:
-    """Return the kind of a table of rows: a dense array, or a CSR matrix."""
-    dense = ArrayKind(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
-    return OneOf(dense, SparseKind(note), is_array)
+def rows(note: fields.Rows) -> Kind:
+    """Return the kind of a table of rows: a dense array, or a CSR matrix in canonical form."""
+    parts = {
+        "matrix": bool,
+        "shape": Annotated[tuple[Annotated[int, fields.Number(most=2**62)], ...], fields.Many(least=2)],
+        "data": fields.Array("stored", dtype=note.dtype),
+        "indices": fields.Array("stored", dtype=fields.INTEGERS),
+        "indptr": fields.Array("bounds", dtype=fields.INTEGERS),
+    }
+    dense = fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype)
+    return one_of(dense, sparse(Parts(_csr, parts, _of_csr), note), is_array)
 
 
-# The kinds of values that a note says all of.
-KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {fields.Array: ArrayKind, fields.Rows: rows_kind}
+@maker(0)
+def sparse(parts: Parts, note: fields.Rows, found: Any, at: At) -> Any:
+    """Move a CSR matrix in canonical form."""
+    remedy = "Use save(model, path, training=False), which leaves them out, or fit on arrays"
+    rows = at.reads or sp.issparse(found)
+    at.must(rows, f"are training rows in a {type(found).__name__}, which is not kept. {remedy}")
+    value = parts(found, at.inside("csr")) if at.reads else found
+    canonical = value.format == "csr" and value.has_canonical_format
+    at.must(canonical, f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
+    at.bound((note.rows, note.columns), value.shape)
+    return value if at.reads else parts(value, at.inside("csr"))
+
+
+def _csr(matrix: bool, shape: tuple[int, ...], data: Any, indices: Any, indptr: Any) -> Any:
+    """Return a CSR matrix of arrays; ValueError says that they are those of none."""
+    if len(shape) != 2 or len(indptr) == 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise ValueError("its rows do not begin and end in order")
+    found = (sp.csr_matrix if matrix else sp.csr_array)((data, indices, indptr), shape=shape)
+    found.check_format(full_check=True)
+    return found
+
+
+def _of_csr(found: Any, part: str) -> Any:
+    return isinstance(found, sp.spmatrix) if part == "matrix" else getattr(found, part)
+
+
+KINDS_OF_NOTES |= {fields.Array: array, fields.Rows: rows}

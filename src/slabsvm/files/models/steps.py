@@ -6,44 +6,52 @@ scikit-learn's steps are kept by their public attributes; what they predict by b
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import SVC
 
-from slabsvm.files.models.conditions import GROUPED
-from slabsvm.files.models.estimators import Entry, Estimator, Labels, Scalar, Values
-from slabsvm.files.models.kinds import Kind, OneOf, is_array, kind_of, made
-from slabsvm.runtime.fields import FLOATS, INTEGERS, LATER, Array, Choice, FittedEstimator, Many, Number, Places
+from slabsvm.ensemble.normal_scores import NormalScores
+from slabsvm.files.models.estimators import Entry, demand, estimator, labels, scalar
+from slabsvm.files.models.kinds import CONDITIONS, Conditions, Parts, is_array, many, maybe, one_of, rises
+from slabsvm.runtime.fields import FLOATS, INTEGERS, Array, Choice, FittedEstimator, Number, Places
 from slabsvm.tables.columns import Categories, Numbers
+from slabsvm.tables.encoder import TableEncoder
 from slabsvm.tables.plan import LeftOut
 from slabsvm.tables.times import Times
 
-
-def _array(shape: str, dtype: tuple[str, ...] = FLOATS, *, holds: str = "finite") -> Any:
-    return Annotated[Any, Array(shape, dtype=dtype, holds=holds)]
+GROUPED = "groups infrequent categories, which is not kept"
 
 
-def _array_or(array: Any, other: Kind) -> Any:
-    """Return the annotation of a number for each feature, or of what stands in its place."""
-    return Annotated[Any, OneOf(kind_of(array), other, lambda one: is_array(one) and not _of_objects(one))]
+def _is_numbers(value: Any) -> bool:
+    return is_array(value) and getattr(value, "dtype", np.dtype(float)).kind in "fi"
 
 
-def _of_objects(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind not in "fi"
+def _each(names: str, hint: Any) -> dict[str, Any]:
+    """Return parts that are alike."""
+    return dict.fromkeys(names.split(), hint)
 
 
+floats, whole = partial(Array, dtype=FLOATS), partial(Array, dtype=INTEGERS)
 # A feature of which all values are missing has no mean.
-PER_FEATURE = _array("d", holds="any") | None
-COUNTED = _array_or(_array("d", ("f8", *INTEGERS)), Scalar())
-LABELS = Annotated[Any, Labels("classes")]
-PAIRS = Annotated[Any, Array("pairs")]
+PER_FEATURE = maybe(floats("d", holds="any"))
+RANGES = _each("scale min data_min data_max data_range", PER_FEATURE)
+COUNTED = {"n_samples_seen": one_of(Array("d", dtype=("f8", *INTEGERS)), scalar, _is_numbers)}
 DTYPE = Annotated[str, Choice(("float64", "float32", "int64", "int32", "object"))]
-_WORD = kind_of(Annotated[str, Choice(("drop", "passthrough"))])
 # A step beside others: "drop", "passthrough", or an estimator.
-STEP = Annotated[Any, OneOf(_WORD, Estimator(), lambda step: isinstance(step, str))]
-BESIDE = Annotated[Any, made(dict, dict.__getitem__, name=str, step=STEP, places=list[int], width=int)]
+WORD = Annotated[str, Choice(("drop", "passthrough"))]
+STEP = one_of(WORD, estimator(None), lambda step: isinstance(step, str))
+BESIDE = Parts(dict, {"name": str, "step": STEP, "places": list[int], "width": int}, dict.__getitem__)
 MAP = {"sample_interval": Annotated[float, Number(above=0.0)], "error": float}
-ASCENDING = Annotated[list[Annotated[Any, Array("values")]], Many(size="d")]
+ASCENDING = many(floats("values"), size="d")
+STATISTICS = one_of(floats("d", holds="any"), labels("d"), _is_numbers)
+INDICATOR = maybe(FittedEstimator(("sklearn.impute.MissingIndicator",)))
+DROPPED = maybe(many(maybe(int), size="d"))
+COLUMNS = many(Numbers | Categories | Times, made=tuple, least=1)
 
 
 def _dtypes(model: Any) -> list[str]:
@@ -52,23 +60,21 @@ def _dtypes(model: Any) -> list[str]:
     return [found["_fit_dtype"].name, found.get("_fill_dtype", found["_fit_dtype"]).name]
 
 
-def _give_imputer(model: Any, parts: Values) -> None:
-    fitted, filled = parts.pop("dtypes")
-    vars(model).update(_fit_dtype=np.dtype(fitted), _fill_dtype=np.dtype(filled))
+def _give_imputer(found: dict[str, Any]) -> None:
+    found["_fit_dtype"], found["_fill_dtype"] = map(np.dtype, found.pop("dtypes_"))
 
 
-def _give_encoder(model: Any, parts: Values) -> None:
-    dropped = parts.pop("drop_idx")
-    if parts.pop("grouped") is not None:
-        raise ValueError(f"it {GROUPED}")
-    sizes = [len(categories) for categories in parts["categories"]]
+def _give_encoder(found: dict[str, Any]) -> None:
+    dropped, sizes = found["drop_idx_"], [len(categories) for categories in found["categories_"]]
+    demand(found.pop("grouped_") is None, f"it {GROUPED}")
     if dropped is not None:
-        if any(place is not None and place >= size for place, size in zip(dropped, sizes, strict=True)):
-            raise ValueError("a category that is dropped is not there")
-        sizes = [size - (place is not None) for place, size in zip(dropped, sizes, strict=True)]
+        pairs = [*zip(dropped, sizes, strict=True)]
+        there = all(place is None or place < size for place, size in pairs)
+        demand(there, "a category that is dropped is not there")
+        sizes = [size - (place is not None) for place, size in pairs]
         dropped = np.array(dropped, dtype=object)
     private = {"_infrequent_enabled": False, "_drop_idx_after_grouping": dropped, "_n_features_outs": sizes}
-    vars(model).update(private, drop_idx_=dropped)
+    found.update(private, drop_idx_=dropped)
 
 
 def _pair_of(model: Any) -> Any:
@@ -77,21 +83,19 @@ def _pair_of(model: Any) -> Any:
     return pair if len(pair[0]) else None
 
 
-def _give_vectors(model: Any, parts: Values) -> None:
-    k = len(parts["classes"])
-    if k < 2 or len(parts["dual_coef"]) != k - 1 or len(parts["intercept"]) != k * (k - 1) // 2:
-        raise ValueError("its coefficients are not those of pairs of classes")
-    n_support, pair = parts["n_support"], parts.pop("probabilities")
-    if (n_support < 0).any() or n_support.sum() != len(parts["support_vectors"]) or len(parts["shape_fit"]) != 2:
-        raise ValueError("the counts of support vectors do not add up to these")
-    if pair is not None and len(pair) != 2:
-        raise ValueError("it must have two numbers of each pair of classes for probabilities")
+def _give_vectors(found: dict[str, Any]) -> None:
+    k, pair, n_support = len(found["classes_"]), found.pop("probabilities_"), found["_n_support"]
+    n_pairs = k >= 2 and len(found["dual_coef_"]) == k - 1 and len(found["intercept_"]) == k * (k - 1) // 2
+    demand(n_pairs, "its coefficients are not those of pairs of classes")
+    add_up = (n_support >= 0).all() and n_support.sum() == len(found["support_vectors_"])
+    demand(add_up and len(found["shape_fit_"]) == 2, "the counts of support vectors do not add up to these")
+    demand(pair is None or len(pair) == 2, "it must have two numbers of each pair of classes for probabilities")
     first, second = pair or (np.empty(0), np.empty(0))
     # Of two classes the public ones have the other sign.
     sign = -1.0 if k == 2 else 1.0
-    private = {"_dual_coef_": sign * parts["dual_coef"], "_intercept_": sign * parts["intercept"]}
+    private = {"_dual_coef_": sign * found["dual_coef_"], "_intercept_": sign * found["intercept_"]}
     private |= {"_probA": first, "_probB": second, "_effective_probability": pair is not None}
-    vars(model).update(private, _num_iter=parts["n_iter"], _sparse=False, fit_status_=0)
+    found.update(private, _num_iter=found["n_iter_"], _sparse=False, fit_status_=0)
 
 
 def _beside(model: Any) -> list[dict[str, Any]]:
@@ -99,154 +103,128 @@ def _beside(model: Any) -> list[dict[str, Any]]:
     found, places = [], vars(model)["_transformer_to_input_indices"]
     for name, step, _ in model.transformers_:
         there = model.output_indices_.get(name, slice(0, 0))
-        width = int(there.stop - there.start)
-        found.append({"name": name, "step": step, "places": [int(place) for place in places[name]], "width": width})
+        own = [int(place) for place in places[name]]
+        found.append({"name": name, "step": step, "places": own, "width": int(there.stop - there.start)})
     return found
 
 
-def _give_steps(model: Any, parts: Values) -> None:
-    steps = parts.pop("steps")
-    if len({one["name"] for one in steps}) != len(steps):
-        raise ValueError("two of its steps have one name")
-    if any(place >= model.n_features_in_ for one in steps for place in one["places"]):
-        raise ValueError("a step takes a column that is not there")
-    names = getattr(model, "feature_names_in_", None)
-    columns = [one["places"] if names is None else [str(names[place]) for place in one["places"]] for one in steps]
+def _give_steps(found: dict[str, Any]) -> None:
+    steps, names, own = found.pop("steps_"), found.get("feature_names_in_"), found["transformers"]
+    triples = isinstance(own, list) and all(isinstance(one, tuple) and len(one) == 3 for one in own)
+    demand(triples, "its transformers are not triples of a name, a step and columns")
+    places = {one["name"]: one["places"] for one in steps}
+    demand(len(places) == len(steps), "two of its steps have one name")
+    there = all(place < found["n_features_in_"] for some in places.values() for place in some)
+    demand(there, "a step takes a column that is not there")
+    columns = {one: some if names is None else [str(names[at]) for at in some] for one, some in places.items()}
     ends = np.cumsum([0, *(one["width"] for one in steps)]).tolist()
-    own = {name for name, *_ in model.transformers}
-    rest = [some for one, some in zip(steps, columns, strict=True) if one["name"] not in own]
+    own = [name for name, _, _ in own]
+    rest = [some for name, some in columns.items() if name not in own]
     outputs = {one["name"]: slice(*ends[at : at + 2]) for at, one in enumerate(steps)}
-    private = {
-        "_columns": [some for one, some in zip(steps, columns, strict=True) if one["name"] in own],
-        "_transformer_to_input_indices": {one["name"]: one["places"] for one in steps},
-        "_remainder": ("remainder", model.remainder, rest[0] if rest else []),
-    }
-    fitted = [(one["name"], one["step"], some) for one, some in zip(steps, columns, strict=True)]
-    vars(model).update(private, transformers_=fitted, sparse_output_=parts.pop("sparse"))
-    model.output_indices_ = outputs if rest else {**outputs, "remainder": slice(0, 0)}
+    found.update(
+        _columns=[some for name, some in columns.items() if name in own],
+        _transformer_to_input_indices=places,
+        _remainder=("remainder", found["remainder"], rest[0] if rest else []),
+        transformers_=[(one["name"], one["step"], columns[one["name"]]) for one in steps],
+        output_indices_=outputs if rest else {**outputs, "remainder": slice(0, 0)},
+    )
 
 
-STEPS = (
-    Entry(
-        "slabsvm.TableEncoder",
-        {
-            "n_rows": Annotated[int, Number(least=2)],
-            "columns": Annotated[tuple[Numbers | Categories | Times, ...], Many(least=1)],
-            "left_out": Annotated[tuple[LeftOut, ...] | None, LATER],
-        },
+STEPS = {
+    "slabsvm.TableEncoder": Entry(
+        {"n_rows": Annotated[int, Number(least=2)], "columns": COLUMNS, "left_out": maybe(many(LeftOut, made=tuple))},
         # Of earlier versions columns were not left out unless somebody asked for it.
-        give=lambda _, parts: parts.update(left_out=parts["left_out"] or ()),
+        give=lambda found: found.update(left_out_=found["left_out_"] or ()),
+        later=("left_out",),
     ),
-    Entry(
-        "slabsvm.NormalScores",
-        {"values": ASCENDING, "scores": ASCENDING, "scale": _array("d", ("f8",))},
-    ),
-    Entry("slabsvm.features.HellingerMap", {}),
-    Entry("slabsvm.features.IntersectionMap", MAP),
-    Entry("slabsvm.features.Chi2Map", MAP),
+    "slabsvm.NormalScores": Entry({"values": ASCENDING, "scores": ASCENDING, "scale": Array("d")}),
+    "slabsvm.features.HellingerMap": Entry({}),
+    "slabsvm.features.IntersectionMap": Entry(MAP),
+    "slabsvm.features.Chi2Map": Entry(MAP),
     # A pipeline's cache is a folder of pickles.
-    Entry("sklearn.pipeline.Pipeline", {}, left_out=("memory",)),
-    Entry(
-        "sklearn.compose.ColumnTransformer",
-        {"steps": list[BESIDE], "sparse": bool},
-        where={"steps": _beside, "sparse": "sparse_output_"},
-        give=_give_steps,
+    "sklearn.pipeline.Pipeline": Entry({}, left_out=("memory",)),
+    "sklearn.compose.ColumnTransformer": Entry(
+        {"steps": many(BESIDE), "sparse": bool}, {"steps": _beside, "sparse": "sparse_output_"}, _give_steps
     ),
-    Entry("sklearn.model_selection.KFold", {}),
-    Entry(
-        "sklearn.preprocessing.StandardScaler",
-        {"mean": PER_FEATURE, "var": PER_FEATURE, "scale": PER_FEATURE, "n_samples_seen": COUNTED},
+    "sklearn.model_selection.KFold": Entry({}),
+    "sklearn.preprocessing.StandardScaler": Entry(_each("mean var scale", PER_FEATURE) | COUNTED),
+    "sklearn.preprocessing.MinMaxScaler": Entry(RANGES | COUNTED),
+    "sklearn.preprocessing.MaxAbsScaler": Entry(_each("max_abs scale", PER_FEATURE) | COUNTED),
+    "sklearn.preprocessing.RobustScaler": Entry(_each("center scale", PER_FEATURE)),
+    "sklearn.preprocessing.Normalizer": Entry({}),
+    "sklearn.preprocessing.FunctionTransformer": Entry({}),
+    "sklearn.preprocessing.QuantileTransformer": Entry(
+        {"n_quantiles": Annotated[int, Number(size="quantiles")], "references": Array("quantiles")}
+        | {"quantiles": floats("quantiles d", holds="any")}
     ),
-    Entry(
-        "sklearn.preprocessing.MinMaxScaler",
-        {
-            **dict.fromkeys(("scale", "min", "data_min", "data_max", "data_range"), PER_FEATURE),
-            "n_samples_seen": COUNTED,
-        },
+    "sklearn.preprocessing.OneHotEncoder": Entry(
+        # Categories are not grouped where each has a column of its own: others are refused.
+        {"grouped": maybe(str), "categories": many(labels("categories"), size="d"), "drop_idx": DROPPED},
+        {"grouped": lambda _: None},
+        _give_encoder,
     ),
-    Entry(
-        "sklearn.preprocessing.MaxAbsScaler",
-        {"max_abs": PER_FEATURE, "scale": PER_FEATURE, "n_samples_seen": COUNTED},
+    "sklearn.impute.SimpleImputer": Entry(
+        {"statistics": STATISTICS, "indicator": INDICATOR, "dtypes": many(DTYPE, size="dtypes", least=2)},
+        {"dtypes": _dtypes},
+        _give_imputer,
     ),
-    Entry("sklearn.preprocessing.RobustScaler", {"center": PER_FEATURE, "scale": PER_FEATURE}),
-    Entry("sklearn.preprocessing.Normalizer", {}),
-    Entry("sklearn.preprocessing.FunctionTransformer", {}),
-    Entry(
-        "sklearn.preprocessing.QuantileTransformer",
-        {
-            "n_quantiles": Annotated[int, Number(size="quantiles")],
-            "references": _array("quantiles", ("f8",)),
-            "quantiles": _array("quantiles d", holds="any"),
-        },
+    "sklearn.impute.MissingIndicator": Entry(
+        {"features": Places("missing", below="d"), "of_mask": bool},
+        {"of_mask": "_precomputed"},
+        lambda found: found.update(_n_features=found["n_features_in_"]),
     ),
-    Entry(
-        "sklearn.preprocessing.OneHotEncoder",
-        {
-            # None where each category has a column of its own: others are refused.
-            "grouped": str | None,
-            "categories": Annotated[list[Annotated[Any, Labels("categories")]], Many(size="d")],
-            "drop_idx": Annotated[list[int | None] | None, Many(size="d")],
-        },
-        where={
-            "grouped": lambda _: None,
-            "drop_idx": lambda model: None if model.drop_idx_ is None else model.drop_idx_.tolist(),
-        },
-        give=_give_encoder,
+    "sklearn.decomposition.PCA": Entry(
+        {"n_components": Annotated[int, Number(size="components")], "components": floats("components d")}
+        | {"mean": floats("d")}
+        | _each("explained_variance explained_variance_ratio singular_values", floats("components"))
+        | {"noise_variance": scalar, "n_samples": int}
     ),
-    Entry(
-        "sklearn.impute.SimpleImputer",
-        {
-            "statistics": _array_or(_array("d", holds="any"), Labels("d")),
-            "indicator": Annotated[Any, FittedEstimator(("sklearn.impute.MissingIndicator",))] | None,
-            "dtypes": Annotated[list[DTYPE], Many(size="dtypes", least=2)],
-        },
-        where={"dtypes": _dtypes},
-        give=_give_imputer,
+    "sklearn.linear_model.LogisticRegression": Entry(
+        {"classes": labels("classes"), "coef": floats("rows d"), "intercept": floats("rows"), "n_iter": whole("fits")}
     ),
-    Entry(
-        "sklearn.impute.MissingIndicator",
-        {"features": Annotated[Any, Places("missing", below="d")], "of_mask": bool},
-        where={"of_mask": "_precomputed"},
-        give=lambda model, _: vars(model).update(_n_features=model.n_features_in_),
+    "sklearn.svm.SVC": Entry(
+        {"classes": labels("classes"), "class_weight": Array("classes"), "support": Array("n_SV", dtype=("i4",))}
+        | {"support_vectors": Array("n_SV d"), "n_support": Array("classes", dtype=("i4",))}
+        | {"dual_coef": Array("others n_SV"), "intercept": Array("pairs"), "gamma": float}
+        | {"probabilities": maybe(many(Array("pairs"))), "shape_fit": tuple[int, ...], "n_iter": whole("pairs")},
+        {"n_support": "_n_support", "gamma": "_gamma", "probabilities": _pair_of},
+        _give_vectors,
     ),
-    Entry(
-        "sklearn.decomposition.PCA",
-        {
-            "n_components": Annotated[int, Number(size="components")],
-            "components": _array("components d"),
-            "mean": _array("d"),
-            "explained_variance": _array("components"),
-            "explained_variance_ratio": _array("components"),
-            "singular_values": _array("components"),
-            "noise_variance": Annotated[Any, Scalar()],
-            "n_samples": int,
-        },
-    ),
-    Entry(
-        "sklearn.linear_model.LogisticRegression",
-        {
-            "classes": LABELS,
-            "coef": _array("rows d"),
-            "intercept": _array("rows"),
-            "n_iter": _array("fits", INTEGERS),
-        },
-    ),
-    Entry(
-        "sklearn.svm.SVC",
-        {
-            "classes": LABELS,
-            "class_weight": _array("classes", ("f8",)),
-            "support": _array("n_SV", ("i4",)),
-            "support_vectors": _array("n_SV d", ("f8",)),
-            "n_support": _array("classes", ("i4",)),
-            "dual_coef": _array("others n_SV", ("f8",)),
-            "intercept": PAIRS,
-            "gamma": float,
-            "probabilities": list[PAIRS] | None,
-            "shape_fit": tuple[int, ...],
-            "n_iter": _array("pairs", INTEGERS),
-        },
-        where={"n_support": "_n_support", "gamma": "_gamma", "probabilities": _pair_of},
-        give=_give_vectors,
-    ),
-)
+}
+
+
+def _conditions(model: Any) -> Conditions:
+    """Give what must hold of steps, which may not be fitted."""
+    match model:
+        case Pipeline(steps=steps):
+            # Nothing validates a pipeline's steps before a fit.
+            pairs = isinstance(steps, list) and steps and all(map(_is_pair, steps))
+            yield pairs, "must have steps: pairs of a name and an estimator"
+            transform = all(hasattr(step, "transform") or not hasattr(step, "get_params") for _, step in steps[:-1])
+            yield transform, "has a step that transforms nothing before others"
+            yield len({name for name, _ in steps}) == len(steps), "has two steps of one name"
+        case OneHotEncoder():
+            yield getattr(model, "infrequent_categories_", None) is None, GROUPED
+        case SVC(kernel=kernel, degree=degree):
+            yield kernel != "precomputed", "has kernel='precomputed', which is not kept"
+            yield degree < 2**31, f"has degree={degree}, which libsvm does not take"
+        case LogisticRegression(classes_=classes, coef_=coef):
+            as_many = len(classes) >= 2 and len(coef) == (1 if len(classes) == 2 else len(classes))
+            yield as_many, "has no weights for each class"
+        case NormalScores(values_=values, scores_=scores, scale_=scale):
+            both = zip(values, scores, strict=True)
+            alike = all(len(v) == len(s) > 0 and rises(v, strictly=True) and rises(s) for v, s in both)
+            yield alike, "has values and scores that do not ascend together"
+            yield (scale > 0).all(), "has a scale that is not positive"
+        case TableEncoder(columns_=columns):
+            names = [column.name for column in columns]
+            known = len(set(names)) == len(names) and set(names) <= set(getattr(model, "feature_names_in_", ()))
+            yield known, "has columns that its table has not"
+
+
+def _is_pair(step: Any) -> bool:
+    known = isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str)
+    return known and (step[1] in (None, "passthrough") or hasattr(step[1], "get_params"))
+
+
+CONDITIONS.append(_conditions)
