@@ -47,25 +47,16 @@ FORKS = hasattr(os, "fork") and sys.platform == "linux"
 by_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
+# One of each class; the first answers by training planes, as scikit-learn's checks of fit_predict want it.
 @parametrize_with_checks(
     [
-        OneClassSlabSVM(gamma="scale"),
         OneClassSlabSVM(gamma="scale", offsets="training"),
-        OneClassSlabSVM(gamma="scale", solver="interior-point"),
-        OneClassSlabSVM(gamma="scale", epsilon=0),
-        NeighboursDetector(),
-        OneClassSlabSVM(epsilon=1.5, nu_lower=0.2, nu_upper=0.2),
+        OneClassSlabSVM(gamma="scale"),
         OneClassSVMWithKernels(gamma="scale"),
-        OneClassSVMWithKernels(kernel="linear", offsets="training"),
         SVDD(gamma="scale"),
-        SVDD(gamma="scale", C=0.1),
-        SVDD(kernel="linear", offsets="training", solver="interior-point"),
+        NeighboursDetector(),
         KernelPCADetector(),
-        KernelPCADetector(n_components=2, offsets="training"),
-        KernelPCADetector(kernel="linear", n_components=1),
         KernelDensityDetector(),
-        KernelDensityDetector(bandwidth="silverman", offsets="training"),
-        KernelDensityDetector(bandwidth=2.0),
     ],
     expected_failed_checks=problems.answering_without_each_row,
 )
@@ -83,9 +74,7 @@ def asking_for_rejected_rows(estimator):
     return {"check_outliers_train": LEARNED_ROWS, **problems.answering_without_each_row(estimator)}
 
 
-@parametrize_with_checks(
-    [OneClassSlabSVM(), OneClassSVMWithKernels(), SVDD()], expected_failed_checks=asking_for_rejected_rows
-)
+@parametrize_with_checks([OneClassSlabSVM()], expected_failed_checks=asking_for_rejected_rows)
 def test_scikit_learns_own_checks_pass_by_default_but_for_those_that_ask_for_rejected_rows(estimator, check):
     check(estimator)
 
