@@ -165,8 +165,7 @@ def raw(name):
 
 
 @by_name
-@pytest.mark.parametrize("data", ["wine", "breast cancer", "heavy tails"])
-@pytest.mark.parametrize("gamma", [0.1, 1.0])
+@pytest.mark.parametrize(("data", "gamma"), [("wine", 0.1), ("breast cancer", 1.0), ("heavy tails", 0.1)])
 @by_offsets
 def test_no_detector_accepts_rows_far_from_raw_data_at_a_large_gamma(name, data, gamma, offsets):
     X = raw(data)
