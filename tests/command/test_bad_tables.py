@@ -366,7 +366,7 @@ class TestNobodyReadsOn:
 
     def test_the_end_of_the_process_is_no_error_either(self, ready, closed, tmp_path):
         code = "from slabsvm.command import main; main()"
-        command = [sys.executable, "-c", code, "fit", str(ready / "good.csv"), "-o", "m.slab", "--id", "serial"]
+        command = [sys.executable, "-c", code, "inspect", str(ready / "model.slab"), "--html", "m.html"]
         result = subprocess.run(command, cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
         assert (result.returncode, result.stderr) == (0, "")
-        assert (tmp_path / "m.slab").is_file()
+        assert (tmp_path / "m.html").is_file()

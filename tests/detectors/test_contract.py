@@ -1,27 +1,19 @@
 """scikit-learn's contract, its peers and its habits, kept by the estimator."""
 
-import io
 import os
 import pickle
-import re
 import subprocess
 import sys
 import textwrap
 import warnings
 
-import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_digits
-from sklearn.metrics import matthews_corrcoef
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import OneClassSVM
 from sklearn.utils import gen_batches
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -92,18 +84,6 @@ def tight(**parameters) -> OneClassSlabSVM:
     return OneClassSlabSVM(**{"tol": 1e-9, "nu_upper": 0.05, **parameters})
 
 
-def test_a_pipeline_a_clone_and_a_pickle_predict_the_same(X, new):
-    model = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=0.3)).fit(X)
-    expected = model.decision_function(new)
-    np.testing.assert_array_equal(clone(model).fit(X).decision_function(new), expected)
-    again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
-    np.testing.assert_array_equal(again.decision_function(new), expected)
-    file = io.BytesIO()
-    joblib.dump(model, file)
-    file.seek(0)
-    np.testing.assert_array_equal(joblib.load(file).decision_function(new), expected)
-
-
 @pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
 @by_kernel
 def test_every_kernel_survives_a_pickle(kernel, X, new):
@@ -111,28 +91,6 @@ def test_every_kernel_survives_a_pickle(kernel, X, new):
         model = OneClassSlabSVM(kernel=kernel).fit(data)
         again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
         np.testing.assert_array_equal(again.decision_function(new), model.decision_function(new))
-
-
-def test_grid_search_finds_a_gamma_that_separates_digits():
-    digits, labels = load_digits(return_X_y=True)
-    truth = np.where(labels == 3, 1, -1)
-    rows = np.random.default_rng(0).permutation(len(digits))[:500]
-
-    def positives_only(model, X, y):
-        return matthews_corrcoef(y, model.predict(X))
-
-    class FitOnPositives(OneClassSlabSVM):
-        def fit(self, X, y=None, sample_weight=None):
-            return super().fit(X if y is None else X[y == 1], sample_weight=sample_weight)
-
-    search = GridSearchCV(
-        make_pipeline(MinMaxScaler(), FitOnPositives(nu_upper=0.05)),
-        {"fitonpositives__gamma": [1e-4, 0.3], "fitonpositives__offsets": ["leave-one-out"]},
-        scoring=positives_only,
-        cv=3,
-    ).fit(digits[rows], truth[rows])
-    assert search.best_params_["fitonpositives__gamma"] == 0.3
-    assert search.best_score_ > 0.6
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
@@ -296,18 +254,6 @@ def test_training_samples_on_a_plane_count_as_inside(kernel, X):
             model.fit(X)
         outside = model.predict(X) == -1
         assert outside.mean() <= 0.2 + (0.05 if epsilon else 0.0)
-
-
-@pytest.mark.warns("of the training samples are support vectors", cases=["training"])
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_the_summary_says_first_what_is_expected_of_this_model(offsets, X):
-    model = OneClassSlabSVM(gamma=2.0, offsets=offsets).fit(X)
-    (line,) = (line for line in model.summary().splitlines() if line.startswith("  recall"))
-    told = re.findall(r"[\d.]+%", line)
-    expected = [model.expected_recall_, 0.89]
-    if offsets == "leave-one-out":
-        expected = [model.expected_recall_, model.expected_recall_error_, 0.89, model.training_recall_bound_]
-    assert told == [f"{share:.1%}" for share in expected]
 
 
 @pytest.mark.warns("of the training samples are support vectors")
@@ -531,13 +477,3 @@ def test_the_other_support_vector_models_start_warm_too(name, X):
     assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
     warm.set_params(tol=1e-6).fit(X)
     assert warm.fit(X).n_iter_ == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "nus"),
-    [("one-class slab SVM", "nu 0.05 below and 0.05 above"), ("one-class SVM", "nu 0.1"), ("SVDD", "nu 0.1")],
-)
-def test_the_summary_says_what_was_fitted(name, nus, X):
-    text = problems.FAMILY[name]().fit(X).summary()
-    for words in ("rbf kernel", nus, "support vectors", "recall", "duality gap", "converged"):
-        assert words in text

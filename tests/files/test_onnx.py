@@ -532,14 +532,6 @@ def test_what_has_no_form_in_onnx_is_refused_with_the_reason():
         to_onnx(model, target_opset=17)
 
 
-def test_the_page_does_what_it_says(capsys):
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md").read_text(encoding="utf-8")
-    found: dict[str, Any] = {}
-    exec(page.split("```python")[1].split("```")[0], found)
-    assert found["label"].tolist() == [1] * 4
-    assert (found["scores"] > 0).all()
-
-
 def test_a_model_that_was_kept_in_a_file_is_written_too(tmp_path):
     for name, kernel in (("slab", "rbf"), ("slab", "hellinger"), ("SVDD", "chi2"), ("several detectors", "rbf")):
         save(of_family(name, kernel), tmp_path / "model")

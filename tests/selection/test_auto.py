@@ -308,18 +308,6 @@ def test_members_get_the_cache_and_the_threads(X):
     assert {(member.cache_size, member.n_jobs) for member in machines} == {(3.0, 2)}
 
 
-def test_a_summary_says_what_was_fitted(X):
-    model = AutoSlabSVM().fit(X)
-    text = model.summary()
-    first = f"AutoSlabSVM: the mean of {len(model.members_)} members, features standardised and as normal scores\n"
-    assert text.startswith(first)
-    asked = f"(+- {model.expected_recall_error_:.1%}), by 10 folds, where 90.0% is asked for"
-    assert f"{model.expected_recall_:.1%} expected {asked}" in text
-    assert all(name in text for name in model.member_names_)
-    assert "features as they are" in AutoSlabSVM().fit(sp.csr_array(X)).summary()
-    assert "of training rows" in AutoSlabSVM(offsets="training").fit(X).summary()
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_weight_means_repetition(sparse, X):
     generator = np.random.default_rng(0)
