@@ -24,7 +24,7 @@ pytestmark = pytest.mark.numeric
 TIGHT = 1e-12
 # Scores are compared in units of their spread under exact leave-one-out.
 EXACT = 1e-6
-N_CASES = 80
+N_CASES = 40
 
 
 def case(seed: int) -> tuple[Dual, np.ndarray]:
@@ -112,7 +112,7 @@ def test_for_enough_samples_of_every_kernel_the_face_does_not_change():
         support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
         same = [score_on_the_same_face(dual, K, solution, i) is not None for i in support]
         counts[tuple(problems.FORMULAS)[seed % 5]] += sum(same)
-    assert min(counts.values()) >= 15, counts
+    assert min(counts.values()) >= 7, counts
 
 
 @pytest.mark.parametrize("seed", range(0, N_CASES, 4))
@@ -131,7 +131,7 @@ def test_leaving_out_a_sample_that_supports_nothing_changes_nothing(seed):
 
 def test_where_the_face_changes_the_closed_form_is_far_nearer_than_the_training_score():
     closed, trained = [], []
-    for seed in range(40):
+    for seed in range(20):
         dual, K = case(seed)
         gram = Dense(K)
         solution = loop.solve(dual, gram, tol=TIGHT)
