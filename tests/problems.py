@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.gram.computed import Computed

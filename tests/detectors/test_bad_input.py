@@ -200,10 +200,7 @@ def test_rows_at_which_a_callable_overflows_are_named(make, X, monkeypatch):
     model = make(kernel=lambda A, B: (A @ B.T + 1.0) ** 3).fit(X)
     new = np.tile(X[:10], (3, 1))
     new[[2, 17, 29]] *= 1e150
-    with (
-        np.errstate(over="ignore"),
-        refused(r"3 rows of 30, counted from 0: 2, 17, 29\. Leave"),
-    ):
+    with np.errstate(over="ignore"), refused(r"3 rows of 30, counted from 0: 2, 17, 29\. Leave"):
         model.predict(new)
     kept = np.delete(np.arange(30), [2, 17, 29])
     assert np.isfinite(model.decision_function(new[kept])).all()

@@ -143,8 +143,7 @@ def test_ten_times_the_spread_is_outside_a_ball_of_any_kernel(kernel, X, fitted)
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel"),
-    [pair for pair in product(DETECTORS, KERNELS) if sees_columns_together(*pair)],
+    ("name", "kernel"), [pair for pair in product(DETECTORS, KERNELS) if sees_columns_together(*pair)]
 )
 def test_rows_of_shuffled_columns_are_told_apart_where_the_score_is_no_sum_over_features(name, kernel, fitted):
     rng = np.random.default_rng(2)

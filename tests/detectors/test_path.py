@@ -43,8 +43,7 @@ def test_models_on_a_path_are_those_of_independent_fits(model, sparse, X):
 
 
 @pytest.mark.warns(
-    "of the training samples are out of the kernel's reach of all others",
-    cases=["one plane", "hypersphere"],
+    "of the training samples are out of the kernel's reach of all others", cases=["one plane", "hypersphere"]
 )
 @pytest.mark.parametrize(
     ("model", "nus", "n_rows"),

@@ -296,10 +296,7 @@ def test_training_rows_in_a_frame_are_refused_and_can_be_left_out(path):
         (make_pipeline(PowerTransformer(), OneClassSVM()), r"steps\.0\.1 is of the class .*PowerTransformer, which is"),
         (ConformalDetector(random_state=np.random.RandomState(0)), "random_state is a generator.*set_params"),
         (LabelFreeSearchCV(OneClassSVM(), {}), "LabelFreeSearchCV, which is not kept: save its best_estimator_"),
-        (
-            OpenSetClassifier(classifier=RandomForestClassifier()),
-            r"classifier is of the class .*ForestClassifier",
-        ),
+        (OpenSetClassifier(classifier=RandomForestClassifier()), r"classifier is of the class .*ForestClassifier"),
         (np.zeros(3), "model is of the class numpy.ndarray"),
         (type("OneClassSVM", (OneClassSVM,), {})(), "which is not kept"),
         (OneClassSVM(nu=7), "parameters that slabsvm.OneClassSVM does not take: .*'nu'"),
