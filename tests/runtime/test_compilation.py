@@ -1,15 +1,29 @@
 """Loops are compiled where compiled code can be kept nowhere, and where what was kept cannot be read."""
 
+import importlib
+import logging
+import multiprocessing
 import os
 import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numba.core import config
 
 import slabsvm
+from slabsvm.runtime import compilation
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are made by fork here"),
+    # Python from 3.12 on says so of any process with threads, as pytest-xdist's are.
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
 
 PACKAGE = Path(slabsvm.__file__).parent
 
@@ -70,11 +84,31 @@ def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def answer(folder: Path, **environment: str) -> tuple[str, list[str]]:
-    """Run the loops; return what they say, and the lines of the log."""
-    done = run(RUN, folder, **environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip(), done.stderr.splitlines()
+def answer(folder: Path, before: Callable[[], None] = lambda: None, **environment: str) -> tuple[str, list[str]]:
+    """Run the loops in a fork, which need not import numba; return what they say, and the lines of the log."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    target = multiprocessing.get_context("fork").Process(target=_answer, args=(folder, before, environment, sender))
+    target.start()
+    sender.close()
+    found: tuple[str, list[str]] = receiver.recv()
+    target.join()
+    return found
+
+
+def _answer(folder: Path, before: Callable[[], None], environment: dict[str, str], sender: Any) -> None:
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        del os.environ[name]
+    os.environ.update(environment)
+    config.reload_config()
+    compilation._logged.clear()
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("slabsvm").addHandler(handler)
+    sys.path.insert(0, str(folder))
+    total = importlib.import_module("loops").total
+    before()
+    sender.send((f"{total(np.arange(4.0))} {total(np.arange(4))} {total.stats.cache_hits}", lines))
 
 
 def kept(folder: Path, ending: str) -> list[Path]:
@@ -104,14 +138,11 @@ def test_where_nothing_is_writable_loops_are_compiled_and_it_is_said_once(folder
 
 
 def test_a_disk_that_is_full_is_no_reason_to_fail(folder):
-    pytest.importorskip("resource", reason="limits of processes are POSIX's")
-    code = (
-        "import numpy as np, loops, resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
-        "print(loops.total(np.arange(4.0)))"
-    )
-    done = run(code, folder)
-    assert (done.returncode, done.stdout.strip()) == (0, "6.0")
-    assert done.stderr.count(NOWHERE) == 1
+    resource = pytest.importorskip("resource", reason="limits of processes are POSIX's")
+    said, log = answer(folder, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert said == "6.0 6 Counter()"
+    assert len(log) == 1
+    assert NOWHERE in log[0]
 
 
 def cut_short(path: Path) -> None:
