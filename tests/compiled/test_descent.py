@@ -164,13 +164,12 @@ def test_additive_kernels_are_homogeneous_over_many_orders_of_magnitude(size):
 HASHES = """
 import hashlib, warnings
 import numpy as np
-from slabsvm import OneClassSlabSVM
+from slabsvm import KernelPCADetector
 warnings.simplefilter("ignore")
 random = np.random.default_rng(0)
 X = random.gamma(2.0, size=(60, 3))
-# The descent alone: to compile all loops of a fit with left-out scores takes half a minute.
-K = X @ X.T
-decision = OneClassSlabSVM(kernel="precomputed", offsets="training").fit(K).decision_function(K)
+# Its loops, of sums that may be taken in any order, are compiled in seconds; the descent takes half a minute.
+decision = KernelPCADetector(kernel="chi2", n_components=2).fit(X).decision_function(X)
 print(hashlib.sha256(decision.tobytes()).hexdigest())
 """
 
