@@ -130,13 +130,7 @@ def compared(
     eps = float(np.finfo(float).eps)
     off = sum(abs(math.fsum(answer.multipliers) - unit) + eps * unit for answer in (left, right))
     rounding = off * float(np.abs(K @ right.multipliers).max()) + 4 * eps * left.objective
-    return Agreement(
-        left,
-        right,
-        rounding=rounding,
-        objective_within=violation * unit,
-        offset_within=violation + reach,
-    )
+    return Agreement(left, right, rounding=rounding, objective_within=violation * unit, offset_within=violation + reach)
 
 
 def matrix(name: str, X: np.ndarray) -> np.ndarray:

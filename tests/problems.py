@@ -2,19 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.gram.computed import Computed
@@ -65,12 +58,16 @@ FORMULAS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Kernel
 
 @dataclass(frozen=True)
 class Problem:
-    """A Dual, its K by an independent formula, and its Gram as slabsvm computes it."""
+    """A Dual, its K by an independent formula, which is computed when it is asked for, and its Gram."""
 
     name: str
     dual: Dual
-    K: np.ndarray
+    given: np.ndarray | Callable[[], np.ndarray]
     gram: Gram
+
+    @cached_property
+    def K(self) -> np.ndarray:  # noqa: N802 - the field's name
+        return self.given() if callable(self.given) else self.given
 
     @property
     def largest(self) -> float:
@@ -141,10 +138,9 @@ def drawn(seed: int) -> Problem:
     elif kernel != "rbf":
         X = scale * X
     formula, kernel_object = FORMULAS[kernel]
-    K = formula(X, X)
     if kernel == "rbf" and scale != 1:
-        return Problem(name, dual, scale * K, Dense(scale * K))
-    return Problem(name, dual, K, Computed(kernel_object, X))
+        return _dense(name, dual, scale * formula(X, X))
+    return Problem(name, dual, partial(formula, X, X), Computed(kernel_object, X))
 
 
 def _psd(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:

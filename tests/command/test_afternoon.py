@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from browser import headless
-from slabsvm.command.report import Drift, Histogram
+from slabsvm.command.report import Histogram
 from slabsvm.files import load
 
 pytestmark = pytest.mark.numeric
@@ -175,7 +176,7 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
     assert told["share_expected"] == pytest.approx(0.1, abs=0.03)
 
 
-@pytest.mark.parametrize("criterion", ["marginals", "volume", "recall"])
+@pytest.mark.parametrize("criterion", ["volume", "recall"])
 def test_a_search_has_a_page_that_says_what_is_better_and_shows_each_candidate(run, ready, criterion):
     options = ["--drop", "serial", "--criterion", criterion, "--folds", 3]
     result = run("tune", ready / "good.csv", *options, "--html", "t.html", "--json")
@@ -188,13 +189,12 @@ def test_a_search_has_a_page_that_says_what_is_better_and_shows_each_candidate(r
     assert run("tune", ready / "good.csv", "--html", ready / "good.csv").exit_code != 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready, scheme):
+def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra browser").Axe()
     run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html")
     run("tune", ready / "good.csv", "--drop", "serial", "--folds", 2, "--html", "t.html")
     with headless() as browser:
-        for name in ("r.html", "t.html"):
+        for name, scheme in product(("r.html", "t.html"), ("light", "dark")):
             page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme=scheme)
             page.goto(Path(name).resolve().as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") <= 400
@@ -226,7 +226,3 @@ def test_bars_add_up_to_the_rows_and_end_where_acceptance_begins(run, ready):
     below = histogram.counts[histogram.edges[:-1] < -1e-9].sum()
     assert below == 2
     assert histogram.svg().count('class="rejected"') == 2
-
-
-def test_a_model_without_scores_of_its_rows_has_no_verdict():
-    assert Drift(None, "none are kept").said() == "No verdict: none are kept."

@@ -102,11 +102,6 @@ class TestFit:
         assert result.exit_code == 0
         assert "Warning: recall=0.99 is more than 15 distinct samples can promise" in result.stderr
 
-    def test_many_columns_are_not_all_listed(self, run):
-        pd.DataFrame(np.random.default_rng(0).normal(size=(30, 30))).add_prefix("c").to_csv("wide.csv", index=False)
-        result = run("fit", "wide.csv", "-o", "m.slab")
-        assert "and 10 other columns: `slabsvm inspect` lists all" in result.stdout
-
 
 class TestScore:
     def test_lines_are_what_python_says(self, run, ready):

@@ -122,7 +122,7 @@ class TestInspect:
             assert result.exit_code == 1
             assert "loop" in result.stderr
 
-    @pytest.mark.parametrize("detector", ["calibrated", "kernel-density", "slab"])
+    @pytest.mark.parametrize("detector", ["calibrated", "kernel-density"])
     def test_other_detectors_have_pages_and_facts(self, run, ready, detector):
         run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector, "--recall", ".8")
         result = run("inspect", "m.slab", "--html", "m.html")
@@ -131,23 +131,6 @@ class TestInspect:
         assert "not the default: none" not in result.stdout
         assert "<svg" in Path("m.html").read_text()
         assert json.loads(run("inspect", "m.slab", "--json").stdout)["parts"]
-
-    def test_a_detector_without_a_summary_says_its_kernel_and_its_parameters_as_they_were_asked_for(self, run, ready):
-        run(
-            "fit",
-            ready / "good.csv",
-            "-o",
-            "m.slab",
-            "--drop",
-            "serial",
-            "--detector",
-            "kernel-density",
-            "--recall",
-            ".7",
-        )
-        lines = run("inspect", "m.slab").stdout.splitlines()
-        assert f"  bandwidth        {load('m.slab')[-1].bandwidth_:.4g}" in lines
-        assert "Parameters that are not the default: nu=0.3" in lines
 
     def test_a_warning_of_the_fit_is_kept_and_said(self, run):
         table = pd.DataFrame({"a": np.repeat([0.0, 1.0], 30), "b": np.repeat([1.0, 0.0], 30)})

@@ -164,13 +164,13 @@ def test_additive_kernels_are_homogeneous_over_many_orders_of_magnitude(size):
 HASHES = """
 import hashlib, warnings
 import numpy as np
-from slabsvm import OneClassSlabSVM
+from slabsvm import KernelPCADetector
 warnings.simplefilter("ignore")
 random = np.random.default_rng(0)
-for dtype, kernel in ((np.float32, "rbf"), (np.float64, "chi2")):
-    X = random.gamma(2.0, size=(60, 3)).astype(dtype)
-    decision = OneClassSlabSVM(kernel=kernel).fit(X).decision_function(X)
-    print(hashlib.sha256(decision.tobytes()).hexdigest())
+X = random.gamma(2.0, size=(60, 3))
+# Its loops, of sums that may be taken in any order, are compiled in seconds; the descent takes half a minute.
+decision = KernelPCADetector(kernel="chi2", n_components=2).fit(X).decision_function(X)
+print(hashlib.sha256(decision.tobytes()).hexdigest())
 """
 
 
@@ -182,7 +182,7 @@ def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(t
         ).stdout
         for _ in range(2)
     )
-    assert len(compiled.split()) == 2
+    assert len(compiled.split()) == 1
     assert loaded == compiled
 
 

@@ -62,12 +62,7 @@ def positives_and_strangers() -> np.ndarray:
 REJECTING = OneClassSlabSVM(gamma="scale", ranking="centre")
 
 
-@parametrize_with_checks(
-    [ConformalDetector(REJECTING, method=method) for method in FITTING]
-    + [ConformalDetector(REJECTING, two_sided=True)],
-    # With both ends strange the check passes on its own rows.
-    expected_failed_checks=lambda model: {} if model.two_sided else problems.answering_without_each_row(model),
-)
+@parametrize_with_checks([ConformalDetector(REJECTING)], expected_failed_checks=problems.answering_without_each_row)
 def test_it_is_an_outlier_detector_to_the_letter(estimator, check):
     check(estimator)
 
@@ -201,7 +196,7 @@ def test_weights_of_calibration_scores_count_as_repetitions():
     np.testing.assert_array_equal(whole_up(np.array([10 * (0.1 + 0.2) / 3])), [1])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @by_sides
 def test_a_p_value_of_an_exchangeable_score_is_uniform_on_its_steps(two_sided, seed):
     random = np.random.default_rng(seed)

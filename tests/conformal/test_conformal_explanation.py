@@ -145,10 +145,7 @@ def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
         explain(IsolationForest(n_estimators=5, random_state=0).fit(X), X)
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
         ConformalDetector(IsolationForest(n_estimators=5, random_state=0)).fit(X).explain(X)
-    for kernel, what in (
-        (lambda left, right: left @ right.T, "This kernel"),
-        ("precomputed", "precomputed"),
-    ):
+    for kernel, what in ((lambda left, right: left @ right.T, "This kernel"), ("precomputed", "precomputed")):
         model = OneClassSVM(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X)
         with pytest.raises(ValueError, match=f"{what}.* does not know single features.* 'rbf', 'linear'"):
             model.explain(X @ X.T if kernel == "precomputed" else X)

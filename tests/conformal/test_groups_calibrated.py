@@ -12,10 +12,7 @@ from slabsvm import CalibrationWarning, ConformalDetector, KernelPCADetector, On
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
-pytestmark = [
-    pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
-]
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
 
 
 def grouped(sizes, seed=0, spread=0.1):

@@ -97,8 +97,11 @@ def wrapped(model: object, method: str, X: np.ndarray, **parameters: object) -> 
     return calibrated(ConformalDetector(model, method=method, **parameters), X[60:])
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("name", "gamma"), list(product(WITH_GAMMA, GAMMAS)), ids=str)
+@pytest.mark.parametrize(
+    ("name", "gamma", "method"),
+    [*product(WITH_GAMMA, GAMMAS, ["split"]), *product(WITH_GAMMA, GAMMAS[-1:], METHODS[1:])],
+    ids=str,
+)
 def test_no_stranger_is_accepted_by_an_rbf_kernel_of_any_width(name, gamma, method, X):
     detector, told = wrapped(WITH_GAMMA[name](gamma=gamma), method, X)
     asked = strangers(X)
@@ -124,8 +127,7 @@ def test_other_kernels_reject_what_is_far_or_say_that_they_do_not(name, kernel, 
     assert accepted <= (kernel == "intersection" or (name == "one-class SVM" and not two_sided))
 
 
-@pytest.mark.parametrize("two_sided", [False, True])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "two_sided"), [("split", True), *((method, False) for method in METHODS)])
 @pytest.mark.parametrize("name", UNDIRECTED)
 def test_where_w_is_zero_the_calibration_says_that_chance_accepts_rows_far_away(name, method, two_sided, X):
     make, rows = UNDIRECTED[name]
@@ -196,19 +198,17 @@ def test_a_slab_rejects_infinity_though_rows_beyond_its_upper_plane_score_less()
     assert detector.estimators_[0].decision_function(far)[0] < detector.threshold()
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, KernelPCADetector])
-def test_the_promise_is_kept_where_most_calibration_scores_tie(make, alpha):
-    rejected = asked = 0
-    random = np.random.default_rng(4)
+def test_the_promise_is_kept_where_most_calibration_scores_tie(make):
+    p_values, random = [], np.random.default_rng(4)
     for _ in range(80):
-        detector, _ = wrapped(make(gamma=30.0), "split", random.normal(size=(78, 8)), alpha=alpha)
+        detector, _ = wrapped(make(gamma=30.0), "split", random.normal(size=(78, 8)))
         assert detector.out_of_reach_ > 0.3
-        rejected += int(np.sum(detector.predict(random.normal(size=(5, 8))) == -1))
-        asked += 5
+        p_values.append(detector.p_values(random.normal(size=(5, 8))))
     # 39 calibration samples: the mean is alpha itself; rows of one split go together, as if there were half as many.
-    low, high = binom.interval(1 - 1e-5, asked // 2, alpha)
-    assert 2 * low <= rejected <= 2 * high
+    for alpha in (0.05, 0.2):
+        low, high = binom.interval(1 - 1e-5, 200, alpha)
+        assert 2 * low <= np.sum(np.array(p_values) <= alpha + 1e-12) <= 2 * high
 
 
 def test_digits_that_were_never_seen_are_called_unknown():

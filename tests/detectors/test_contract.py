@@ -1,32 +1,22 @@
 """scikit-learn's contract, its peers and its habits, kept by the estimator."""
 
-import io
 import os
 import pickle
-import re
 import subprocess
 import sys
 import textwrap
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
-import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_digits
-from sklearn.metrics import matthews_corrcoef
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import OneClassSVM
 from sklearn.utils import gen_batches
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from threadpoolctl import threadpool_limits
 
 import problems
 from slabsvm import (
@@ -47,25 +37,16 @@ FORKS = hasattr(os, "fork") and sys.platform == "linux"
 by_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
+# One of each class; the first answers by training planes, as scikit-learn's checks of fit_predict want it.
 @parametrize_with_checks(
     [
-        OneClassSlabSVM(gamma="scale"),
         OneClassSlabSVM(gamma="scale", offsets="training"),
-        OneClassSlabSVM(gamma="scale", solver="interior-point"),
-        OneClassSlabSVM(gamma="scale", epsilon=0),
-        NeighboursDetector(),
-        OneClassSlabSVM(epsilon=1.5, nu_lower=0.2, nu_upper=0.2),
+        OneClassSlabSVM(gamma="scale"),
         OneClassSVMWithKernels(gamma="scale"),
-        OneClassSVMWithKernels(kernel="linear", offsets="training"),
         SVDD(gamma="scale"),
-        SVDD(gamma="scale", C=0.1),
-        SVDD(kernel="linear", offsets="training", solver="interior-point"),
+        NeighboursDetector(),
         KernelPCADetector(),
-        KernelPCADetector(n_components=2, offsets="training"),
-        KernelPCADetector(kernel="linear", n_components=1),
         KernelDensityDetector(),
-        KernelDensityDetector(bandwidth="silverman", offsets="training"),
-        KernelDensityDetector(bandwidth=2.0),
     ],
     expected_failed_checks=problems.answering_without_each_row,
 )
@@ -83,9 +64,7 @@ def asking_for_rejected_rows(estimator):
     return {"check_outliers_train": LEARNED_ROWS, **problems.answering_without_each_row(estimator)}
 
 
-@parametrize_with_checks(
-    [OneClassSlabSVM(), OneClassSVMWithKernels(), SVDD()], expected_failed_checks=asking_for_rejected_rows
-)
+@parametrize_with_checks([OneClassSlabSVM()], expected_failed_checks=asking_for_rejected_rows)
 def test_scikit_learns_own_checks_pass_by_default_but_for_those_that_ask_for_rejected_rows(estimator, check):
     check(estimator)
 
@@ -105,18 +84,6 @@ def tight(**parameters) -> OneClassSlabSVM:
     return OneClassSlabSVM(**{"tol": 1e-9, "nu_upper": 0.05, **parameters})
 
 
-def test_a_pipeline_a_clone_and_a_pickle_predict_the_same(X, new):
-    model = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=0.3)).fit(X)
-    expected = model.decision_function(new)
-    np.testing.assert_array_equal(clone(model).fit(X).decision_function(new), expected)
-    again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
-    np.testing.assert_array_equal(again.decision_function(new), expected)
-    file = io.BytesIO()
-    joblib.dump(model, file)
-    file.seek(0)
-    np.testing.assert_array_equal(joblib.load(file).decision_function(new), expected)
-
-
 @pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
 @by_kernel
 def test_every_kernel_survives_a_pickle(kernel, X, new):
@@ -124,28 +91,6 @@ def test_every_kernel_survives_a_pickle(kernel, X, new):
         model = OneClassSlabSVM(kernel=kernel).fit(data)
         again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
         np.testing.assert_array_equal(again.decision_function(new), model.decision_function(new))
-
-
-def test_grid_search_finds_a_gamma_that_separates_digits():
-    digits, labels = load_digits(return_X_y=True)
-    truth = np.where(labels == 3, 1, -1)
-    rows = np.random.default_rng(0).permutation(len(digits))[:500]
-
-    def positives_only(model, X, y):
-        return matthews_corrcoef(y, model.predict(X))
-
-    class FitOnPositives(OneClassSlabSVM):
-        def fit(self, X, y=None, sample_weight=None):
-            return super().fit(X if y is None else X[y == 1], sample_weight=sample_weight)
-
-    search = GridSearchCV(
-        make_pipeline(MinMaxScaler(), FitOnPositives(nu_upper=0.05)),
-        {"fitonpositives__gamma": [1e-4, 0.3], "fitonpositives__offsets": ["leave-one-out"]},
-        scoring=positives_only,
-        cv=3,
-    ).fit(digits[rows], truth[rows])
-    assert search.best_params_["fitonpositives__gamma"] == 0.3
-    assert search.best_score_ > 0.6
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
@@ -252,26 +197,13 @@ def test_row_order_does_not_matter_to_the_last_bit(kernel):
         X = rng.gamma(64.0, 1 / 16, (m, 4))
         X[5] = X[7]
         order, weights = rng.permutation(m), rng.exponential(size=m)
-        for weight in (None, weights):
+        for weight in (None, weights) if m == 100 else (weights,):
             model = OneClassSlabSVM(kernel=kernel)
             one = clone(model).fit(X, sample_weight=weight)
             other = clone(model).fit(X[order], sample_weight=None if weight is None else weight[order])
             np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
             np.testing.assert_array_equal(one.loo_scores_[order], other.loo_scores_)
             assert one.dual_objective_ == other.dual_objective_
-
-
-@pytest.mark.warns("Rows that exceed the training rows")
-def test_fits_in_concurrent_threads_agree_with_fits_one_by_one():
-    data = [np.random.default_rng(seed).gamma(64.0, 1 / 16, (700, 4)) for seed in range(6)]
-
-    def fitted(X):
-        return OneClassSlabSVM(kernel="intersection").fit(X).decision_function(X)
-
-    with threadpool_limits(2, "blas"), ThreadPoolExecutor(6) as pool:
-        alone = [fitted(X) for X in data]
-        for one, other in zip(pool.map(fitted, data), alone, strict=True):
-            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.skipif(not FORKS, reason="needs fork, which this system has not")
@@ -281,7 +213,7 @@ def test_a_fit_after_fork_agrees_with_one_before():
         import numpy as np
         from slabsvm import OneClassSlabSVM
 
-        X = np.random.default_rng(0).gamma(64.0, 1 / 16, (700, 4))
+        X = np.random.default_rng(0).gamma(64.0, 1 / 16, (300, 4))
 
         def fitted(kernel):
             return OneClassSlabSVM(kernel=kernel, n_jobs=2).fit(X).decision_function(X)
@@ -324,20 +256,8 @@ def test_training_samples_on_a_plane_count_as_inside(kernel, X):
         assert outside.mean() <= 0.2 + (0.05 if epsilon else 0.0)
 
 
-@pytest.mark.warns("of the training samples are support vectors", cases=["training"])
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_the_summary_says_first_what_is_expected_of_this_model(offsets, X):
-    model = OneClassSlabSVM(gamma=2.0, offsets=offsets).fit(X)
-    (line,) = (line for line in model.summary().splitlines() if line.startswith("  recall"))
-    told = re.findall(r"[\d.]+%", line)
-    expected = [model.expected_recall_, 0.89]
-    if offsets == "leave-one-out":
-        expected = [model.expected_recall_, model.expected_recall_error_, 0.89, model.training_recall_bound_]
-    assert told == [f"{share:.1%}" for share in expected]
-
-
 @pytest.mark.warns("of the training samples are support vectors")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_predictions_keep_the_nu_property_where_the_fit_was_in_single_precision(seed):
     X = np.random.default_rng(seed).normal(size=(1500, 3))
     model = OneClassSlabSVM(offsets="training").fit(X)
@@ -400,7 +320,7 @@ def test_a_model_says_how_far_estimated_leave_one_out_scores_can_put_its_planes_
     assert (model.loo_error_ > 0) == estimated
     assert ("estimated to about" in model.summary()) == estimated
     with pytest.warns(SlabCollapseWarning):
-        model.set_params(offsets="training").fit(X)
+        model.set_params(offsets="training").fit(X[:200])
     assert not hasattr(model, "loo_error_")
 
 
@@ -534,14 +454,12 @@ def test_many_rows_are_scored_as_few_are(name, X):
     np.testing.assert_allclose(few, whole, atol=1e-12 * np.abs(whole).max())
 
 
-@pytest.mark.parametrize("name", KERNEL_MODELS)
+@pytest.mark.parametrize("name", KERNEL_MODELS[1:])
 @by_kernel
 def test_for_every_kernel_model_a_callable_is_its_named_kernel(name, kernel, X, new):
     formula, _ = problems.FORMULAS[kernel]
     # A linear kernel of four features has four components, and nine tenths of the variance would take all of them.
     few = {"n_components": 2} if name == "kernel PCA" else {"tol": 1e-9}
-    # Only of a named kernel is it known that it is local, which the two-sided score asks.
-    few |= {"ranking": "centre"} if name == "one-class slab SVM" else {}
     for offsets in ("leave-one-out", "training"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
@@ -559,13 +477,3 @@ def test_the_other_support_vector_models_start_warm_too(name, X):
     assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
     warm.set_params(tol=1e-6).fit(X)
     assert warm.fit(X).n_iter_ == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "nus"),
-    [("one-class slab SVM", "nu 0.05 below and 0.05 above"), ("one-class SVM", "nu 0.1"), ("SVDD", "nu 0.1")],
-)
-def test_the_summary_says_what_was_fitted(name, nus, X):
-    text = problems.FAMILY[name]().fit(X).summary()
-    for words in ("rbf kernel", nus, "support vectors", "recall", "duality gap", "converged"):
-        assert words in text

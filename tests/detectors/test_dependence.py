@@ -8,10 +8,7 @@ from slabsvm.ensemble import dependence
 from slabsvm.ensemble.dependence import MULTIPLE, RIDGE
 
 # Few groups and rows are enough for what is exact.
-pytestmark = [
-    pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
-]
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
 
 
 def rows(n, seed=0):

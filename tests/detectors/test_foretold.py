@@ -26,7 +26,7 @@ def assert_as_foretold(less: list[float], allowed: float) -> None:
 
 
 @pytest.mark.parametrize("planes", [1, 2])
-@pytest.mark.parametrize("m", [20, 37, 50, 100])  # of 37 the plane is on a score, of the others midway
+@pytest.mark.parametrize("m", [20, 37])  # of 37 the plane is on a score, of 20 midway
 @pytest.mark.parametrize("law", LAWS)
 def test_the_recall_of_order_statistics_and_of_midpoints_is_as_foretold(law, m, planes):
     draw, cumulated = LAWS[law]
@@ -59,9 +59,7 @@ def test_rows_that_repeat_are_accepted_where_they_are_and_others_are_in_random_o
     assert_as_foretold(less, 0.002)
 
 
-@pytest.mark.parametrize(
-    ("n_groups", "size", "alike"), [(30, 1, 0.0), (10, 5, 0.5), (10, 5, 0.95), (30, 20, 0.5), (20, 40, 0.9)]
-)
+@pytest.mark.parametrize(("n_groups", "size", "alike"), [(30, 1, 0.0), (10, 5, 0.5), (10, 5, 0.95), (20, 20, 0.9)])
 def test_rows_of_new_groups_are_accepted_as_foretold(n_groups, size, alike):
     rng, n = np.random.default_rng(0), n_groups * size
     distinct = distinct_rows(np.arange(n)[:, None].astype(float), np.ones(n))

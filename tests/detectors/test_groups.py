@@ -14,10 +14,7 @@ from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, LabelFreeSearchCV,
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
-pytestmark = [
-    pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
-]
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
 
 MODELS = [OneClassSlabSVM(), OneClassSVM(), SVDD(), KernelDensityDetector(), AutoSlabSVM()]
 

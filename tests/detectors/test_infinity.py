@@ -143,8 +143,7 @@ def test_ten_times_the_spread_is_outside_a_ball_of_any_kernel(kernel, X, fitted)
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel"),
-    [pair for pair in product(DETECTORS, KERNELS) if sees_columns_together(*pair)],
+    ("name", "kernel"), [pair for pair in product(DETECTORS, KERNELS) if sees_columns_together(*pair)]
 )
 def test_rows_of_shuffled_columns_are_told_apart_where_the_score_is_no_sum_over_features(name, kernel, fitted):
     rng = np.random.default_rng(2)
@@ -165,8 +164,7 @@ def raw(name):
 
 
 @by_name
-@pytest.mark.parametrize("data", ["wine", "breast cancer", "heavy tails"])
-@pytest.mark.parametrize("gamma", [0.1, 1.0])
+@pytest.mark.parametrize(("data", "gamma"), [("wine", 0.1), ("breast cancer", 1.0), ("heavy tails", 0.1)])
 @by_offsets
 def test_no_detector_accepts_rows_far_from_raw_data_at_a_large_gamma(name, data, gamma, offsets):
     X = raw(data)

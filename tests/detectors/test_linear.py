@@ -32,7 +32,7 @@ EPSILONS = (0.0, 0.2, 2 / 3, 1.5)
 by_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
 
 
-@parametrize_with_checks([LinearOneClassSlabSVM(), LinearOneClassSlabSVM(epsilon=0, offsets="training")])
+@parametrize_with_checks([LinearOneClassSlabSVM()])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
@@ -76,8 +76,7 @@ def test_few_rows_give_the_linear_kernels_slab(epsilon, offsets):
 
 
 @by_epsilon
-@pytest.mark.parametrize("tol", [1e-3, 1e-6])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("tol", "weighted"), [(1e-3, False), (1e-6, True)])
 def test_passes_reach_the_optimum_that_all_rows_give(epsilon, tol, weighted):
     X = positives(6000)
     weights = np.random.default_rng(1).exponential(size=6000) if weighted else None
@@ -97,7 +96,7 @@ def test_passes_reach_the_optimum_that_all_rows_give(epsilon, tol, weighted):
 
 
 @pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_recall_on_new_rows_is_what_nu_asks_for(offsets, seed):
     model = InSmallBands(nu_upper=0.05, offsets=offsets).fit(positives(6000, seed=seed))
     rng = np.random.default_rng(seed)
@@ -169,10 +168,9 @@ def test_many_duplicates_are_one_sample_of_their_weight(epsilon):
     assert repeated.rho_lower_ == pytest.approx(weighted.rho_lower_, rel=1e-3)
 
 
-@by_epsilon
-@pytest.mark.parametrize("n_weighted", [1, 10, 300, 2500])
+@pytest.mark.parametrize(("n_weighted", "epsilon"), [(1, 0.2), (10, 2 / 3), (300, 1.5), (2500, 0.0), (2500, 2 / 3)])
 def test_rows_without_weight_are_not_sampled(epsilon, n_weighted):
-    X = positives(20_000)
+    X = positives(8000)
     weights = np.zeros(len(X))
     weights[np.random.default_rng(0).choice(len(X), n_weighted, replace=False)] = 1.0
     parameters = {"epsilon": epsilon, "nu_upper": 0.05, "tol": 1e-7}
@@ -194,7 +192,7 @@ def test_rows_of_zeros_are_all_accepted(m):
 
 
 @pytest.mark.parametrize("m", [60, 3000])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_scores_on_the_planes_are_inside_even_where_w_is_rounding(m, seed):
     X = np.random.default_rng(seed).integers(1, 5, (m, 1)).astype(float)
     with pytest.warns(SlabCollapseWarning, match="w is zero"):
@@ -216,7 +214,7 @@ def test_arrays_of_other_classes_are_converted_or_refused():
 
 
 def test_one_plane_beats_stochastic_gradient_descent():
-    X = positives(100_000, d=16)
+    X = positives(30_000, d=16)
     ours = LinearOneClassSlabSVM(epsilon=0).fit(X)
     theirs = SGDOneClassSVM(nu=0.1, random_state=0).fit(X)
     # Its objective is nu/2 |w|^2 - nu rho + mean(rho - s)+ : ours, times nu.
@@ -249,9 +247,10 @@ def test_a_file_larger_than_the_memory_limit_is_learnt_from(tmp_path):
     path = tmp_path / "rows.npy"
     X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n_rows, 64))
     rng = np.random.default_rng(0)
-    for first in range(0, n_rows, 100_000):
+    rows = rng.standard_normal((100_000, 64), dtype=np.float32) + 3
+    for turn, first in enumerate(range(0, n_rows, 100_000)):
         some = X[first : first + 100_000]
-        some[:] = rng.standard_normal(some.shape, dtype=np.float32) + 3
+        some[:] = np.roll(rows, turn, axis=1)[: len(some)]
     X.flush()
     del X
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
@@ -380,14 +379,14 @@ def test_the_examples_of_the_page_on_large_data_run_and_give_what_they_say(tmp_p
     names: dict[str, object] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        exec(first, names)  # the page's own words
+        exec(first.replace("200_000", "40_000"), names)  # the page's own words, of fewer rows
         assert names["model"].relative_gap_ <= 1e-3
         exec(second, names)
     model, rows = names["model"], names["X"]
     assert abs((model.predict(rows) == 1).mean() - 0.85) < 0.02
     assert (model.predict(3 * rows) == 1).mean() < 0.01
-    exec(third, names)
-    assert "2,000 of 100,000 rows; threshold by the other 98,000" in names["model"].summary()
+    exec(third.replace("100_000", "20_000"), names)
+    assert "2,000 of 20,000 rows; threshold by the other 18,000" in names["model"].summary()
     assert abs((names["model"].predict(names["X"]) == 1).mean() - 0.9) < 0.01
 
 

@@ -8,10 +8,7 @@ from scipy.spatial.distance import cdist
 from slabsvm import NeighboursDetector
 
 # Few groups and rows are enough for what is exact.
-pytestmark = [
-    pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
-]
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
 
 
 def rows(n, d, seed=0):

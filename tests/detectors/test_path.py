@@ -24,8 +24,11 @@ def clouds():
     return np.concatenate([generator.normal(size=(500, 4)), generator.normal(3.0, 0.5, size=(300, 4))])
 
 
-@pytest.mark.parametrize("model", [OneClassSlabSVM(tol=1e-6), OneClassSVM(tol=1e-6), SVDD(tol=1e-6)], ids=str)
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("model", "sparse"),
+    [(OneClassSlabSVM(tol=1e-6), False), (OneClassSVM(tol=1e-6), True), (SVDD(tol=1e-6), False)],
+    ids=["slab", "one plane, sparse", "hypersphere"],
+)
 def test_models_on_a_path_are_those_of_independent_fits(model, sparse, X):
     data = sp.csr_array(np.where(np.abs(X) > 0.3, X, 0.0)) if sparse else X
     found = list(fit_path(model, data, gamma=GAMMAS))
@@ -40,8 +43,7 @@ def test_models_on_a_path_are_those_of_independent_fits(model, sparse, X):
 
 
 @pytest.mark.warns(
-    "of the training samples are out of the kernel's reach of all others",
-    cases=["one plane", "hypersphere"],
+    "of the training samples are out of the kernel's reach of all others", cases=["one plane", "hypersphere"]
 )
 @pytest.mark.parametrize(
     ("model", "nus", "n_rows"),

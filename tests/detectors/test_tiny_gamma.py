@@ -15,11 +15,7 @@ from slabsvm.dual.solution import Solution
 
 pytestmark = pytest.mark.numeric
 
-MODELS = {
-    "one-class SVM": (OneClassSVM, {"nu": 0.1}),
-    "slab": (OneClassSlabSVM, {}),
-    "sphere": (SVDD, {"C": 0.2}),
-}
+MODELS = {"one-class SVM": (OneClassSVM, {"nu": 0.1}), "slab": (OneClassSlabSVM, {}), "sphere": (SVDD, {"C": 0.2})}
 # K is within these of 1.
 DELTAS = (1e-5, 1e-7, 1e-9)
 

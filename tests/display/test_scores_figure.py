@@ -115,14 +115,6 @@ def test_rows_without_weight_and_rows_that_are_all_equal_are_drawn(X):
     assert hills(draw_scores(equal).axes[0])[0].sum() == pytest.approx(100)
 
 
-def test_it_draws_into_a_figure_of_ones_own(X):
-    from matplotlib.figure import Figure
-
-    own = Figure(figsize=(3, 2))
-    assert draw_scores(OneClassSVM().fit(X), figure=own) is own
-    assert len(own.axes) == 1
-
-
 def test_models_without_left_out_scores_are_refused(X):
     for model in (OneClassSVM(offsets="training", gamma=0.01), LinearOneClassSlabSVM(), IsolationForest()):
         with pytest.raises(ValueError, match=rf"{type(model).__name__} has no .* offsets='leave-one-out'"):

@@ -163,7 +163,7 @@ def few_left_out(monkeypatch):
 @pytest.mark.parametrize("layout", ["ring", "tiny clusters", "cloud"])
 def test_of_many_samples_some_that_are_left_out_exactly_correct_the_others(layout, n_planes, few_left_out):
     accepted = []
-    for seed in range(8):
+    for seed in range(4):
         X = LAYOUTS[layout](np.random.default_rng(seed), 300)
         K = problems.rbf(3.0)(X, X)
         dual = one_class(np.ones(300), 0.5) if n_planes == 1 else one_class_slab(np.ones(300), 0.4, 0.1, 0.5)
@@ -174,11 +174,11 @@ def test_of_many_samples_some_that_are_left_out_exactly_correct_the_others(layou
         assert np.count_nonzero(np.abs(some.scores - exact) <= 1e-6 * np.ptp(exact)) >= 60
         accepted.append([dual.accepts(exact, dual.offsets(each), 0.0).mean() for each in (exact, some.scores)])
     truth, ours = np.array(accepted).T
-    # With 64 of 150 samples a share has a standard error of about .02, and its mean over eight draws of .007.
+    # With 64 of 150 samples a share has a standard error of about .02, and its mean over four draws of .01.
     assert abs(np.mean(ours - truth)) <= 0.02
 
 
-@pytest.mark.parametrize("layout", ["ring", "tiny clusters", "cloud"])
+@pytest.mark.parametrize("layout", ["ring", "tiny clusters"])
 def test_the_planes_of_many_samples_are_where_exact_scores_put_them(layout):
     X = LAYOUTS[layout](np.random.default_rng(3), 1500)
     K = problems.rbf(3.0)(X, X)

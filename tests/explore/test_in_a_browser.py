@@ -204,7 +204,7 @@ def test_at_rest_it_computes_nothing(page):
     page.evaluate(
         "() => { const real = slabsvm.answer; slabsvm.answer = (...all) => { slabsvm.n = 1; return real(...all); }; }"
     )
-    page.wait_for_timeout(1000)
+    page.wait_for_timeout(300)
     assert page.evaluate("slabsvm.n") is None
 
 
@@ -402,8 +402,7 @@ def test_a_link_holds_the_state_and_is_shown_before_the_table(held, opened):
     assert_shows_what_the_library_says(second)
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(("colours", "size"), [("light", WIDE), ("dark", NARROW)], ids=["wide", "narrow"])
 def test_everyone_can_use_it(opened, colours, size):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-core is not installed (extra browser)"

@@ -204,10 +204,7 @@ def test_the_objective_is_that_of_the_coefficients(problems):
     ("changes", "said"),
     [
         ({"kernel": "chi2"}, "Negative values in data: the chi2 kernel is defined for non-negative features"),
-        (
-            {"epsilon": 1.0},
-            "epsilon must not be 1: both planes would pull equally, and w = 0 would be the solution.",
-        ),
+        ({"epsilon": 1.0}, "epsilon must not be 1: both planes would pull equally, and w = 0 would be the solution."),
         ({"nu_lower": 0.8, "nu_upper": 0.3}, "nu_lower + nu_upper must be less than 1, got 0.8 + 0.3"),
     ],
 )

@@ -1,7 +1,6 @@
 """Models that went through a file: what they decide, what they can still do, and what is refused."""
 
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -58,7 +57,6 @@ KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
 BY_KERNEL = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)
 ANSWERS = ("decision_function", "score_samples", "predict", "p_values", "decisions", "project", "transform", "explain")
 SCHEMAS = Path(__file__).parent / "schemas"
-PIMA = Path(os.environ.get("SLABSVM_DATA", "")) / "tabular" / "adbench-pima.npz"
 
 RNG = np.random.default_rng(0)
 X = RNG.gamma(2.0, size=(90, 4))
@@ -241,20 +239,6 @@ def test_what_set_output_asked_for_comes_back(path):
     np.testing.assert_array_equal(loaded.decision_function(frame), model.decision_function(frame))
 
 
-@pytest.mark.skipif(not PIMA.is_file(), reason="SLABSVM_DATA names no folder with tabular/adbench-pima.npz")
-@pytest.mark.parametrize(
-    "model",
-    [detector(kernel=kernel) for detector in BY_KERNEL for kernel in KERNELS]
-    + [KernelDensityDetector(), AutoSlabSVM(), LinearOneClassSlabSVM(), ConformalDetector()],
-    ids=repr,
-)
-def test_a_real_table_comes_back_to_the_last_bit(model, path):
-    table = np.load(PIMA)
-    scaler = MinMaxScaler(clip=True).fit(table["train"].astype(np.float64))
-    train, test = (scaler.transform(table[part][:100].astype(np.float64)) for part in ("train", "test"))
-    assert_round_trip(model.fit(train), test, path)
-
-
 def test_an_unfitted_model_comes_back_unfitted(path):
     model = ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM(nu_lower=0.2)), alpha=0.1)
     save(nested(16), path)
@@ -314,10 +298,7 @@ def test_training_rows_in_a_frame_are_refused_and_can_be_left_out(path):
         (make_pipeline(PowerTransformer(), OneClassSVM()), r"steps\.0\.1 is of the class .*PowerTransformer, which is"),
         (ConformalDetector(random_state=np.random.RandomState(0)), "random_state is a generator.*set_params"),
         (LabelFreeSearchCV(OneClassSVM(), {}), "LabelFreeSearchCV, which is not kept: save its best_estimator_"),
-        (
-            OpenSetClassifier(classifier=RandomForestClassifier()),
-            r"classifier is of the class .*ForestClassifier",
-        ),
+        (OpenSetClassifier(classifier=RandomForestClassifier()), r"classifier is of the class .*ForestClassifier"),
         (np.zeros(3), "model is of the class numpy.ndarray"),
         (type("OneClassSVM", (OneClassSVM,), {})(), "which is not kept"),
         (OneClassSVM(nu=7), "parameters that slabsvm.OneClassSVM does not take: .*'nu'"),

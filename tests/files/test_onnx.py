@@ -16,13 +16,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    RobustScaler,
-    StandardScaler,
-)
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 from slabsvm import (
@@ -198,17 +192,13 @@ def test_every_other_detector_answers_as_in_python(name, dtype):
     assert_agrees(of_family(name), rows("any")[1], dtype)
 
 
-@pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
-def test_every_detector_and_kernel_answers_as_in_python_on_a_real_table(name, kernel, dtype):
-    assert_agrees(on_table(name, kernel), table(TABLE)[1], dtype, n_far=0)
-
-
-@pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("name", ["kernel density", "Nystroem", "neighbours", "dependence", "several detectors"])
-def test_every_other_detector_answers_as_in_python_on_a_real_table(name, dtype):
-    assert_agrees(on_table(name), table(TABLE)[1], dtype, n_far=0)
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [(name, kernel) for name in ("slab", "SVDD", "kernel PCA") for kernel in KERNELS]
+    + [(name, "rbf") for name in ("kernel density", "Nystroem", "neighbours", "dependence", "several detectors")],
+)
+def test_a_real_table_is_answered_as_in_python_in_float32(name, kernel):
+    assert_agrees(on_table(name, kernel), table(TABLE)[1], np.float32, n_far=0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -232,11 +222,10 @@ def test_a_model_of_sparse_rows_answers_dense_ones(kernel):
     assert_agrees(fitted(OneClassSVM(kernel=kernel), sp.csr_array(X)), new, np.float64)
 
 
-@pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("name", ["slab", "SVDD", "kernel PCA"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_one_row_and_none_are_batches_too(name, kernel, dtype):
-    new = rows(kind_of(kernel))[1]
+def test_one_row_and_none_are_batches_too(name, kernel):
+    dtype, new = np.float32, rows(kind_of(kernel))[1]
     graph = to_onnx(of_family(name, kernel), dtype=dtype)
     every = run(graph, new.astype(dtype))
     alone, none = run(graph, new[:1].astype(dtype)), run(graph, new[:0].astype(dtype))
@@ -270,7 +259,6 @@ def test_the_log_of_the_kernel_mass_orders_strangers_whose_kernel_values_are_zer
     np.testing.assert_allclose(scores, model.decision_function(strangers.astype(dtype).astype(np.float64)), rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [
@@ -278,7 +266,7 @@ def test_the_log_of_the_kernel_mass_orders_strangers_whose_kernel_values_are_zer
         *((name, "rbf") for name in ("several detectors", "kernel density", "linear slab")),
     ],
 )
-def test_rows_that_python_refuses_score_nan_and_are_rejected(name, kernel, dtype):
+def test_rows_that_python_refuses_score_nan_and_are_rejected(name, kernel):
     model, new = of_family(name, kernel), rows(kind_of(kernel))[1]
     bad = np.repeat(new[:1], 4, axis=0)
     bad[0, 0], bad[1, 3], bad[2, 1], bad[3, 2] = np.nan, np.inf, -np.inf, -1e-3
@@ -286,7 +274,7 @@ def test_rows_that_python_refuses_score_nan_and_are_rejected(name, kernel, dtype
     for row in bad[:refused]:
         with pytest.raises(ValueError, match=r"NaN|infinity|Negative"):
             model.predict(row[None])
-    answers = exported(model, bad[:refused], dtype)
+    answers = exported(model, bad[:refused], np.float32)
     assert (answers["label"] == -1).all()
     assert np.isnan(answers["scores"]).all()
     assert np.isnan(answers["score_samples"]).all()
@@ -351,9 +339,9 @@ def test_rows_that_repeat_calibration_rows_tie_with_them_in_float32_too():
 )
 def test_scalers_before_a_detector_are_part_of_the_graph(step, dtype):
     X, new = rows("any")
-    graph = to_onnx(fitted(make_pipeline(step, OneClassSlabSVM()), X), dtype=dtype)
-    assert {opset.domain for opset in graph.opset_import} == {""}
-    assert_agrees(fitted(make_pipeline(step, OneClassSlabSVM()), X), new, dtype)
+    model = fitted(make_pipeline(step, OneClassSlabSVM()), X)
+    assert {opset.domain for opset in to_onnx(model, dtype=dtype).opset_import} == {""}
+    assert_agrees(model, new, dtype)
 
 
 def test_features_far_from_zero_keep_their_digits_in_float32():
@@ -530,14 +518,6 @@ def test_what_has_no_form_in_onnx_is_refused_with_the_reason():
         to_onnx(model, dtype=np.int64)
     with pytest.raises(ValueError, match="from 18 to 25, got 17"):
         to_onnx(model, target_opset=17)
-
-
-def test_the_page_does_what_it_says(capsys):
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md").read_text(encoding="utf-8")
-    found: dict[str, Any] = {}
-    exec(page.split("```python")[1].split("```")[0], found)
-    assert found["label"].tolist() == [1] * 4
-    assert (found["scores"] > 0).all()
 
 
 def test_a_model_that_was_kept_in_a_file_is_written_too(tmp_path):

@@ -11,14 +11,7 @@ from law import law, only_our_warnings
 from strategies import Problem, drawn
 from test_certified import assert_certified, lowest_mean, whole
 
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 
 pytestmark = pytest.mark.numeric
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
 from strategies import Problem, drawn
 
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 
 pytestmark = pytest.mark.numeric
 

@@ -31,7 +31,6 @@ from slabsvm.openset.naming import confidences
 pytestmark = pytest.mark.numeric
 
 CENTRES = {"a": (0.0, 0.0), "b": (3.0, 0.0), "c": (0.0, 3.0)}
-REJECTS = "asks for predict = argmax(decision_function) on 100 samples a class, of which alpha are answered 'unknown'"
 ALPHAS = np.array([0.01, 0.05, 0.1, 0.2])
 FAR = np.array([[1e5, 1e5], [-1e5, 1e5], [1e9, 0.0], [0.0, -1e9]])
 
@@ -52,14 +51,7 @@ def states(models) -> list[str]:
     return [joblib.hash(pickle.loads(pickle.dumps(model))) for model in models]
 
 
-@parametrize_with_checks(
-    [
-        OpenSetClassifier(classifier=SVC(), alpha=0.001),
-        OpenSetClassifier(classifier=LogisticRegression(), alpha=0.001, method="cross"),
-        OpenSetClassifier(classifier=SVC()),
-    ],
-    expected_failed_checks=lambda one: {} if one.alpha == 0.001 else {"check_classifiers_train": REJECTS},
-)
+@parametrize_with_checks([OpenSetClassifier(classifier=SVC(), alpha=0.001)])
 def test_it_is_a_classifier(estimator, check):
     check(estimator)
 
@@ -77,8 +69,9 @@ def half_width(alpha: np.ndarray, calibration: int, n_new: int, n_splits: int) -
     return norm.isf(0.5e-5) * np.sqrt(variance / n_splits)
 
 
-@pytest.mark.parametrize("method", ["split", "cross"])
-@pytest.mark.parametrize("classifier", [LinearDiscriminantAnalysis(), SVC(gamma=1.0)], ids=["LDA", "SVC"])
+@pytest.mark.parametrize(
+    ("method", "classifier"), [("split", SVC(gamma=1.0)), ("cross", LinearDiscriminantAnalysis())], ids=["SVC", "LDA"]
+)
 def test_known_samples_are_unknown_at_the_rate_that_was_asked_for(method, classifier):
     n_splits, n_new, per_class = 25, 60, 220
     rates = []
@@ -169,13 +162,12 @@ def test_labels_are_words_or_numbers(labels, known):
 
 
 @pytest.mark.warns("of the calibration samples out of the kernel's reach", cases=["8.0"])
-@pytest.mark.parametrize("method", ["split", "cross"])
 @pytest.mark.parametrize(
     "classifier",
     [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()],
     ids=lambda one: type(one).__name__,
 )
-@pytest.mark.parametrize("gamma", ["scale", 8.0])
+@pytest.mark.parametrize(("method", "gamma"), [("split", "scale"), ("split", 8.0), ("cross", 8.0)])
 def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(classifier, method, gamma, known):
     model = OpenSetClassifier(OneClassSlabSVM(gamma=gamma), classifier=classifier, method=method).fit(*known)
     assert set(model.predict(FAR)) == {"unknown"}
@@ -349,8 +341,7 @@ def test_a_class_of_one_or_two_samples_is_learned_and_calibrates_nothing(count, 
 
 
 @pytest.mark.warns("of the calibration samples out of the kernel's reach", cases=["split"])
-@pytest.mark.parametrize("method", ["split", "cross"])
-@pytest.mark.parametrize("new", ["A", "b", "z"])
+@pytest.mark.parametrize(("new", "method"), [("A", "split"), ("b", "cross"), ("z", "split")])
 def test_an_added_class_leaves_the_detectors_as_they_are_and_is_what_fit_would_make(new, method, known):
     X, y = known
     names = np.where(y == "b", new, y)

@@ -3,9 +3,8 @@
 import os
 import pickle
 import re
-import subprocess
-import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import joblib
@@ -28,7 +27,6 @@ pytestmark = pytest.mark.numeric
 
 CENTRES = {"a": (0.0, 0.0), "b": (8.0, 0.0), "c": (0.0, 8.0)}
 NUMBERS = np.repeat([0, 1, 2], 60)
-REJECTS = "asks for predict = argmax(decision_function) on 100 samples a class, of which alpha are answered 'unknown'"
 
 
 def samples(count: int, seed: int, labels: str = "abc") -> tuple[np.ndarray, np.ndarray]:
@@ -56,11 +54,8 @@ def contents(models) -> list[str]:
     return [joblib.hash(pickle.loads(pickle.dumps(model))) for model in models]
 
 
-# With an alpha that nothing is rejected at, every check; with the default, all but the one that forbids to reject.
-@parametrize_with_checks(
-    [OpenSetClassifier(alpha=0.001), OpenSetClassifier()],
-    expected_failed_checks=lambda one: {} if one.alpha == 0.001 else {"check_classifiers_train": REJECTS},
-)
+# At the default alpha some of the training rows are rejected, which the checks of a classifier do not want.
+@parametrize_with_checks([OpenSetClassifier(alpha=0.001)])
 def test_it_is_a_classifier(estimator, check):
     check(estimator)
 
@@ -468,29 +463,17 @@ def local_cluster():
         yield client
 
 
-def test_a_cluster_learns_the_same_models(known, cluster):
-    X, y = known
-    alone = OpenSetClassifier().fit(X, y)
-    with joblib.parallel_config(backend="dask"):
-        spread = OpenSetClassifier().fit(X, y)
-        np.testing.assert_array_equal(spread.predict(X), alone.predict(X))
-    assert contents(spread.models_) == contents(alone.models_)
-
-
-def test_the_example_of_a_cluster_runs_as_a_script(tmp_path):
+def test_the_example_of_the_page_learns_the_same_models_on_a_cluster(known, cluster, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "results" / "open-set.md").read_text(encoding="utf-8")
     (example,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Client()" in code)
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import numpy as np\nfrom slabsvm import OpenSetClassifier\nclassifier = OpenSetClassifier(alpha=0.3)\n"
-        f"X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2\n{example}"
-        "    print(classifier.classes_)\n",
-        encoding="utf-8",
-    )
-    ended = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert (ended.returncode, ended.stdout) == (0, "[0 1]\n"), ended.stderr[-2000:]
+    # Each worker that it starts imports a script; here they are started.
+    assert 'if __name__ == "__main__":' in example
+    monkeypatch.setattr("distributed.Client", lambda: nullcontext(cluster))
+    X, y = known
+    alone, spread = OpenSetClassifier(alpha=0.3).fit(X, y), OpenSetClassifier(alpha=0.3)
+    exec(example, {"__name__": "__main__", "classifier": spread, "X": X, "y": y})
+    np.testing.assert_array_equal(spread.predict(X), alone.predict(X))
+    assert contents(spread.models_) == contents(alone.models_)
 
 
 @pytest.mark.warns("rows infinitely far away")

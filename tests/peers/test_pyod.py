@@ -30,11 +30,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm import (
-    SVDD,
-    AutoSlabSVM,
     ConformalDetector,
     KernelDensityDetector,
-    KernelPCADetector,
     LabelFreeSearchCV,
     LinearOneClassSlabSVM,
     OneClassSlabSVM,
@@ -54,12 +51,8 @@ N_TRAIN, N_TEST, CONTAMINATION = 200, 100, 0.1
 LEAST_AREA = 0.9
 ESTIMATORS = {
     "default": None,
-    "averaged": AutoSlabSVM(),
     "slab": make_pipeline(StandardScaler(), OneClassSlabSVM()),
     "training planes": OneClassSlabSVM(offsets="training", gamma="scale"),
-    "one-class SVM": OneClassSVM(),
-    "SVDD": SVDD(),
-    "kernel PCA": KernelPCADetector(),
     "kernel density": KernelDensityDetector(),
     "Nystroem": LinearOneClassSlabSVM(feature_map="nystroem"),
     "calibrated": ConformalDetector(OneClassSVM(), alpha=0.2),

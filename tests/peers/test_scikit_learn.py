@@ -81,10 +81,7 @@ SIX = np.array([[-2, -1], [-1, -1], [-1, -2], [1, 1], [1, 2], [2, 1]], dtype=flo
 THREE = np.array([[-1, -1], [2, 2], [3, 2]], dtype=float)
 # scikit-learn's model: its threshold, its gamma, its nu.
 THEIRS = {"nu": 0.5, "gamma": "scale", "offsets": "training"}
-MODELS = {
-    "one plane": OneClassSVM(gamma=1.0),
-    "two planes": OneClassSlabSVM(gamma=1.0, nu_lower=0.3, nu_upper=0.2),
-}
+MODELS = {"one plane": OneClassSVM(gamma=1.0), "two planes": OneClassSlabSVM(gamma=1.0, nu_lower=0.3, nu_upper=0.2)}
 both_models = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 

@@ -57,7 +57,7 @@ def ball_error(n, d, n_outliers, seed):
     return sampled - exact
 
 
-@pytest.mark.parametrize(("d", "tolerance"), [(2, 0.1), (8, 0.1), (16, 0.2), (32, 0.5)])
+@pytest.mark.parametrize(("d", "tolerance"), [(2, 0.1), (16, 0.2), (32, 0.5)])
 def test_a_volume_is_measured_in_many_dimensions(d, tolerance):
     # The volume of a ball of radius r in d dimensions is known, and so is that of the ellipsoid of the covariance.
     np.testing.assert_allclose(ball_error(800, d, 6000, seed=0), 0.0, atol=tolerance)

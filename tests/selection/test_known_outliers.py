@@ -1,13 +1,14 @@
 """A few known outliers: one more member, the same recall, and the same answers as ever where none is known."""
 
+from copy import deepcopy
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -45,6 +46,11 @@ def model():
     return AutoSlabSVM().fit(X, known_outliers=Z)
 
 
+@pytest.fixture(scope="module")
+def of_support_vectors():
+    return AutoSlabSVM(classifier=SVC()).fit(X, known_outliers=Z)
+
+
 def ranks(model):
     score = model.score_samples(np.concatenate([NEW, BAD]))
     return roc_auc_score(np.repeat([1, 0], [len(NEW), len(BAD)]), score)
@@ -59,12 +65,12 @@ def test_outliers_like_the_known_ones_are_told_and_the_recall_is_kept(plain, mod
 
 
 def test_the_recall_of_new_positives_is_kept_on_average_whatever_the_number_of_labels():
-    counts = np.repeat([1, 5, 25], 6)
+    counts = np.repeat([1, 5, 25], 3)
     recalls = [
         (AutoSlabSVM().fit(normal(400, 10 + draw), known_outliers=outliers(k, draw)).predict(NEW) == 1).mean()
         for draw, k in enumerate(counts)
     ]
-    # One model of 400 rows, whose left-out scores are not those of folds, has a deviation of .015; eighteen have .004.
+    # One model of 400 rows, whose left-out scores are not those of folds, has a deviation of .015; nine have .005.
     assert np.mean(recalls) == pytest.approx(0.9, abs=0.015)
 
 
@@ -119,7 +125,7 @@ def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
 
 
 def test_a_label_never_raises_the_p_value_of_its_own_row(plain):
-    asked = outliers(12, 5)
+    asked = outliers(4, 5)
     before = plain.p_values(asked)
     for place in range(len(asked)):
         after = AutoSlabSVM().fit(X, known_outliers=asked[[place]]).p_values(asked[[place]])[0]
@@ -128,7 +134,7 @@ def test_a_label_never_raises_the_p_value_of_its_own_row(plain):
 
 def test_outliers_opposite_to_all_known_ones_are_no_more_normal_than_good_rows():
     found = []
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         good, new = rng.normal(size=(450, 4)), rng.normal(size=(500, 4))
         known, opposite = (rng.normal(side * 1.2, 0.3, size=(n, 4)) for side, n in ((1, 8), (-1, 200)))
@@ -161,7 +167,7 @@ def test_a_known_outlier_among_the_rows_is_a_warning():
 @pytest.mark.parametrize("rows", [60, 450])
 def test_known_positives_are_learned_and_judge_nothing(rows):
     strange, moved = np.random.default_rng(4).normal([4.0, 0, 0, 0], 0.2, size=(20, 4)), []
-    for seed in range(4):
+    for seed in range(2):
         good = normal(rows, seed)
         taught = AutoSlabSVM().fit(good, known_outliers=Z, known_positives=strange)
         untaught = AutoSlabSVM().fit(good, known_outliers=Z)
@@ -173,8 +179,6 @@ def test_known_positives_are_learned_and_judge_nothing(rows):
         moved.append((taught.predict(NEW) == 1).mean() - (untaught.predict(NEW) == 1).mean())
     # Of 60 rows one draw's has a deviation of .02.
     assert abs(np.mean(moved)) < 0.03
-    joined = AutoSlabSVM().fit(np.concatenate([good, strange]))
-    assert joined.loo_scores_.shape == (rows + 20,)
 
 
 def test_groups_are_left_out_whole():
@@ -225,9 +229,7 @@ def test_sparse_rows_have_the_member_too():
     "classifier",
     [
         SVC(),
-        LogisticRegression(),
         KNeighborsClassifier(3),
-        GradientBoostingClassifier(n_estimators=20, random_state=0),
         ExtraTreesClassifier(20, random_state=0),
         make_pipeline(StandardScaler(), SVC(class_weight="balanced")),
     ],
@@ -264,8 +266,8 @@ def test_trees_score_as_scikit_learns_forest_does():
     ],
     ids=range(5),
 )
-def test_what_cannot_be_rows_like_the_others_is_refused_and_the_model_stays(known, text):
-    found = AutoSlabSVM().fit(X)
+def test_what_cannot_be_rows_like_the_others_is_refused_and_the_model_stays(known, text, plain):
+    found = deepcopy(plain)
     before = found.score_samples(NEW)
     with pytest.raises(ValueError, match=text):
         found.fit(X * 2, known_outliers=known)
@@ -303,9 +305,9 @@ def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
         make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table, autoslabsvm__known_outliers=known)
 
 
-@pytest.mark.parametrize("classifier", [None, SVC()], ids=str)
-def test_a_model_file_keeps_the_member(classifier, tmp_path):
-    found = AutoSlabSVM(classifier=classifier).fit(X, known_outliers=Z)
+@pytest.mark.parametrize("name", ["model", "of_support_vectors"])
+def test_a_model_file_keeps_the_member(name, request, tmp_path):
+    found = request.getfixturevalue(name)
     save(found, tmp_path / "model.slab")
     loaded = load(tmp_path / "model.slab")
     np.testing.assert_array_equal(loaded.decision_function(BAD), found.decision_function(BAD))
@@ -315,7 +317,7 @@ def test_a_model_file_keeps_the_member(classifier, tmp_path):
 
 
 def test_a_file_is_refused_whose_trees_have_no_end(tmp_path, model):
-    broken = clone(model).fit(X, known_outliers=Z)
+    broken = deepcopy(model)
     broken.members_[-1].trees_.left[5] = 0
     save(broken, tmp_path / "model.slab")
     with pytest.raises(ModelFileError, match="a node leads to one before it"):
@@ -323,7 +325,7 @@ def test_a_file_is_refused_whose_trees_have_no_end(tmp_path, model):
 
 
 def test_a_file_is_refused_whose_classifier_takes_what_nobody_says(tmp_path, model):
-    broken = clone(model).fit(X, known_outliers=Z)
+    broken = deepcopy(model)
     broken.members_[-1].n_surprises = 3
     save(broken, tmp_path / "model.slab")
     with pytest.raises(ModelFileError, match="a member takes what another number of members say"):
@@ -346,8 +348,12 @@ def test_onnx_answers_as_the_model_does(model, dtype):
     names = [one.name for one in session.get_outputs()]
     scores = session.run(None, {session.get_inputs()[0].name: rows})[names.index("score_samples")]
     np.testing.assert_allclose(np.ravel(scores), model.score_samples(rows), rtol=1e-3, atol=1e-3)
+
+
+def test_a_classifier_of_the_users_has_no_form_in_onnx(of_support_vectors):
+    pytest.importorskip("onnx")
     with pytest.raises(TypeError, match="OutlierClassifier has no form in ONNX"):
-        to_onnx(AutoSlabSVM(classifier=SVC()).fit(X, known_outliers=Z))
+        to_onnx(of_support_vectors)
 
 
 class TestToLabel:

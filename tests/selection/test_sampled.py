@@ -45,16 +45,16 @@ def test_weighted_quantiles_leave_no_more_than_the_share_below():
         assert 0.5 * share < below <= share
 
 
-@pytest.mark.parametrize("recall", [0.8, 0.9, 0.95])
+@pytest.mark.parametrize("recall", [0.8, 0.95])
 def test_the_recall_over_draws_is_the_one_asked_for(recall):
     recalls = []
-    for seed in range(30):
+    for seed in range(10):
         model = quick(recall=recall, max_fit_samples=60).fit(rows(500, seed))
         assert len(model.sample_) == 60
         recalls.append((model.predict(rows(2000, 200 + seed)) == 1).mean())
     # In expectation 1 - k / 441 with k = int((1 - recall) 441), up to 1/441 more than asked for; a draw deviates by
-    # sqrt(.2 * .8 * (1/440 + 1/2000)) = .021 at most: four deviations of the mean of 30.
-    assert -0.0155 <= np.mean(recalls) - recall <= 0.0155 + 1 / 441
+    # sqrt(.2 * .8 * (1/440 + 1/2000)) = .021 at most: four deviations of the mean of 10.
+    assert -0.0266 <= np.mean(recalls) - recall <= 0.0266 + 1 / 441
 
 
 def test_many_rows_are_learned_by_a_sample_and_the_others_put_the_threshold():
@@ -110,9 +110,15 @@ def test_rows_that_repeat_keep_their_recall_and_nothing_warns_of_them():
     assert (model.predict(new) == 1).mean() == pytest.approx(0.9, abs=0.02)
 
 
-@pytest.mark.parametrize("kind", ["float32", "memmap", "csr", "fortran", "list", "frame"])
-def test_every_kind_of_rows_gives_the_same_sample_and_threshold(kind, tmp_path):
+@pytest.fixture(scope="module", name="plain")
+def rows_of_float32_and_their_model():
     X = rows(2000).astype(np.float32).astype(np.float64)
+    return X, quick().fit(X)
+
+
+@pytest.mark.parametrize("kind", ["float32", "memmap", "csr", "fortran", "list", "frame"])
+def test_every_kind_of_rows_gives_the_same_sample_and_threshold(kind, plain, tmp_path):
+    X, expected = plain
     np.save(tmp_path / "rows.npy", X)
     given = {
         "float32": lambda: X.astype(np.float32),
@@ -122,7 +128,7 @@ def test_every_kind_of_rows_gives_the_same_sample_and_threshold(kind, tmp_path):
         "list": X.tolist,
         "frame": lambda: pd.DataFrame(X, columns=list("abc")),
     }[kind]()
-    expected, model = quick().fit(X), quick().fit(given)
+    model = quick().fit(given)
     np.testing.assert_array_equal(model.sample_, expected.sample_)
     if kind != "csr":  # sparse rows are learned as they are
         np.testing.assert_allclose(model.gammas_, expected.gammas_, rtol=1e-6)

@@ -71,12 +71,7 @@ def test_arrays_have_numbered_columns():
     np.testing.assert_array_equal(encoder.transform(X)[:, :3], X)
 
 
-STRANGE = {
-    "finish": "violet",
-    "line": "B",
-    "coated": None,
-    "width": np.nan,
-}
+STRANGE = {"finish": "violet", "line": "B", "coated": None, "width": np.nan}
 
 
 @pytest.mark.parametrize("name", STRANGE)
