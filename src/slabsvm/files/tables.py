@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -106,7 +107,8 @@ def whole(path: Path, how: Reading) -> Any:
     """
     if how.named(path) in TEXTS:
         with _records(path, how) as records:
-            table = _frame(records, list(records), how)
+            plain = path.is_file() and path.suffix.lower() != ".gz" and _encoding(how) == "utf-8"
+            table = _frame(records, list(records), how, path if plain else None)
     else:
         parts = list(pieces(path, how))
         if not parts:
@@ -149,21 +151,30 @@ def _texts(path: Path, how: Reading) -> Iterator[Any]:
                 yield frame
 
 
-def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
-    """Return a table of blocks, whose records are counted before it is believed."""
+def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path | None = None) -> Any:
+    """Return a table of blocks, whose records are counted before it is believed; path is the file that holds them."""
     pandas, columns = _pandas(), records.names
-    content = b"".join([block.content for block in blocks])
+
+    def content() -> io.BytesIO:
+        return io.BytesIO(b"".join([block.content for block in blocks]))
+
     # A table of one column has gaps that look like empty lines.
     common = {"sep": records.separator, "header": None, "names": columns, "skip_blank_lines": len(columns) > 1}
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
     texts = {name: str for name in columns if name in how.texts or name in how.ids}
-    decimal = "." if how.decimal == EITHER else how.decimal
+    common |= {"dtype": texts, "decimal": "." if how.decimal == EITHER else how.decimal, "encoding": "utf-8", **gaps}
     try:
-        frame = pandas.read_csv(
-            io.BytesIO(content), dtype=texts, decimal=decimal, low_memory=False, encoding="utf-8", **gaps, **common
-        )
+        # Of files pandas 3 reads parts at once, and texts of a column are no objects: objects are parts that differ.
+        if path is None or not blocks or pandas.__version__ < "3":
+            frame = pandas.read_csv(content(), low_memory=False, **common)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pandas.errors.DtypeWarning)
+                frame = pandas.read_csv(path, skiprows=blocks[0].line - 1, **common)
+            if mixed := [name for name, cells in frame.items() if cells.dtype == object]:
+                frame[mixed] = pandas.read_csv(content(), low_memory=False, usecols=mixed, **common)[mixed]
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as error:
         records.examine(blocks)
         if isinstance(error, pandas.errors.EmptyDataError):
@@ -177,7 +188,7 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     # Whole numbers beside gaps are floats of 16 digits, and may have more.
     long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
     if long:
-        written = pandas.read_csv(io.BytesIO(content), usecols=long, dtype=str, encoding="utf-8", **common)
+        written = pandas.read_csv(content(), usecols=long, **common | {"dtype": str})
         for name, cells in written.items():
             if cells.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
                 digits = [int(text) if isinstance(text, str) else None for text in cells]
@@ -196,9 +207,11 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
             f"{shown(how.decimal)} (decimal)"
         )
     with _opened(path, live=how.live) as file:
-        yield Records(
-            file, separator=separator, encoding=how.encoding.lower().replace("utf8", "utf-8"), header=how.header
-        )
+        yield Records(file, separator=separator, encoding=_encoding(how), header=how.header)
+
+
+def _encoding(how: Reading) -> str:
+    return how.encoding.lower().replace("utf8", "utf-8")
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
         case "time":
             return _times(cells, rules)
         case "text":
-            return _texts(cells.texts(), rules)
+            return _texts(cells if cells.repeated else cells.texts(), rules)
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
 
 
@@ -129,7 +129,7 @@ def _texts(cells: Cells, rules: Rules) -> Column | LeftOut:
         return Numbers.learned(cells, boolean=False, writing=writing)
     if looks_like_times(levels):
         return _times(cells, rules)
-    return _categories(cells, kept=cells.name in rules.keep)
+    return _categories(cells.texts(), kept=cells.name in rules.keep)
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
