@@ -175,7 +175,11 @@ BAD = {
         "Row 30, column 'c': 'soon' stands among times",
         ("gaps", "soon"),
     ),
-    "unclear commas": (["1,234", "5,678"] * 15, "may be decimal points or stand between thousands", ("decimal", ",")),
+    "unclear commas": (
+        ["1,234", "5,678"] * 15,
+        "'1,234' may mean 1234 or 1.234, and no other column tells which",
+        ("decimal", ","),
+    ),
     "infinite": ([1.0, -np.inf] + [2.0] * 28, "Row 2, column 'c': it is infinite", ("gaps", "-inf")),
     "two kinds": ([1.0, "x", 2.0] * 10, "'x' stands among numbers (and 9 cells more)", ("gaps", "x")),
     "complex": ([1j] * 30, "Complex data not supported", None),

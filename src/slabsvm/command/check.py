@@ -49,9 +49,10 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
     \b
     slabsvm check good.csv
     """
-    with plain_errors(), heard() as doubts:
-        content, encoder = read(table, options)
-        plan = encoder.planned(content)
+    with plain_errors():
+        with heard() as doubts:
+            content, encoder = read(table, options)
+            plan = encoder.planned(content)
         if as_json:
             say_json({"table": str(table), **facts_of(plan), "warnings": doubts})
         else:

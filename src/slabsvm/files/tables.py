@@ -24,7 +24,17 @@ from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, Block, Records
 from slabsvm.runtime.caller import load
-from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, shown
+from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, shown
+from slabsvm.tables.texts import (
+    FIRST,
+    POINTS,
+    THOUSANDS,
+    has_groups,
+    is_placeholder,
+    may_be_thousands,
+    number_of,
+    writing_of,
+)
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -148,7 +158,7 @@ def _texts(path: Path, how: Reading) -> Iterator[Any]:
             frame = _frame(records, [block], how)
             # A block may hold nothing but empty lines.
             if len(frame):
-                yield frame
+                yield _with_numbers(frame, how)
 
 
 def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path | None = None) -> Any:
@@ -159,7 +169,12 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path |
         return io.BytesIO(b"".join([block.content for block in blocks]))
 
     # A table of one column has gaps that look like empty lines.
-    common = {"sep": records.separator, "header": None, "names": columns, "skip_blank_lines": len(columns) > 1}
+    common: dict[str, Any] = {
+        "sep": records.separator,
+        "header": None,
+        "names": columns,
+        "skip_blank_lines": len(columns) > 1,
+    }
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
@@ -185,15 +200,50 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path |
         records.examine(blocks)
         raise TableError("its rows are longer than its header")
     records.check(blocks, len(frame))
+
+    def written(name: str, **few: int) -> Any:
+        return pandas.read_csv(content(), usecols=[name], **common | {"dtype": str, **few})[name]
+
+    if how.decimal == EITHER:
+        _keep_thousands(frame, written, records.separator)
     # Whole numbers beside gaps are floats of 16 digits, and may have more.
-    long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
-    if long:
-        written = pandas.read_csv(content(), usecols=long, **common | {"dtype": str})
-        for name, cells in written.items():
-            if cells.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
-                digits = [int(text) if isinstance(text, str) else None for text in cells]
+    for name, cells in frame.items():
+        if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any():
+            texts = written(name)
+            if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
+                digits = [int(text) if isinstance(text, str) else None for text in texts]
                 frame[name] = pandas.Series(digits, index=frame.index, dtype=object)
     return frame
+
+
+def _with_numbers(frame: Any, how: Reading) -> Any:
+    """Return a table in which texts with marks between thousands are numbers, where the decimal mark is known."""
+    if (writing := THOUSANDS.get(how.decimal)) is not None:
+        for name, cells in frame.items():
+            said = name in how.texts or name in how.ids
+            if is_text(cells) and not said and None not in _numbers_of(cells.iloc[:FIRST], writing).values():
+                numbers = _numbers_of(cells, writing)
+                frame[name] = cells if None in numbers.values() else cells.map(numbers).astype(float)
+    return frame
+
+
+def _numbers_of(cells: Any, writing: str) -> dict[str, float | None]:
+    """Return the number of each text of a column, NaN where it stands for an empty cell, None where it is none."""
+    return {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in cells.dropna().unique()}
+
+
+def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
+    """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas.
+
+    written gives a column as it is written, or so many rows of it (nrows).
+    """
+    numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f" and may_be_thousands(cells.to_numpy())]
+    firsts = (cells.dropna().iloc[:FIRST].tolist() for _, cells in frame.items() if is_text(cells))
+    commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
+    if numbers and (separator == ";" or any(commas)):
+        for name in numbers:
+            if has_groups(written(name, nrows=FIRST).dropna()) and has_groups((texts := written(name)).dropna()):
+                frame[name] = texts
 
 
 @contextmanager

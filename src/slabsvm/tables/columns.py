@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import cached_property
 from math import isnan
 from numbers import Real
 from typing import Annotated, Any, NamedTuple
@@ -19,7 +20,7 @@ import scipy.sparse as sp
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
 from slabsvm.runtime.fields import LATER, Choice
-from slabsvm.tables.texts import WRITINGS, as_number, is_placeholder, is_yes_no, number_of
+from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, is_yes_no, number_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -157,8 +158,9 @@ class Cells:
         levels = [*texts.levels.tolist(), ""]
         return [levels[place] for place in texts.values.tolist()]
 
+    @cached_property
     def counts(self) -> IndexArray:
-        """Return how often each level is there."""
+        """How often each level is there."""
         assert self.levels is not None, "numbers have no levels"
         return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
@@ -177,12 +179,13 @@ class Cells:
 
             cells = self.read(numbers_of, learned, learning=learning)
         elif self.values.dtype.kind in NUMERIC:
-            cells = replace(self, values=np.where(self.missing, np.nan, self.values.astype(np.float64)))
+            values = self.values.astype(np.float64, copy=False)
+            cells = replace(self, values=np.where(self.missing, np.nan, values) if self.missing.any() else values)
             # A boolean may be written as 0 or 1, and a number not as a boolean.
-            known = np.isin(cells.values, (0.0, 1.0)) if boolean else self.values.dtype.kind != "b"
-            wrong = ~(known | self.missing)
-            if wrong.any():
-                row = int(wrong.argmax())
+            is_bool = self.values.dtype.kind == "b"
+            known = np.isin(values, (0.0, 1.0)) if boolean else np.full(len(values) if is_bool else 0, False)
+            if not (known := known | self.missing[: len(known)]).all():
+                row = int(known.argmin())
                 raise self.error(f"{shown(self.cell(row))} stands where the model learned {learned}", row)
         else:
             raise self.error(f"it holds times, where the model learned {learned}")
@@ -216,7 +219,7 @@ class Cells:
         assert self.levels is not None
         levels, rows = self.levels[strange].tolist(), np.flatnonzero(np.append(strange, False)[self.values])
         first, row = levels[0], int(rows[0])
-        more = f" (and {len(rows) - 1:,} cells more)" if len(rows) > 1 else ""
+        more = f" (and {counted(len(rows) - 1, 'cell')} more)" if len(rows) > 1 else ""
         if not learning:
             comma = learned == "numbers" and number_of(first, ",") is not None
             cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell"
@@ -514,8 +517,19 @@ class Numbers(Column):
             return Described("yes/no", "False, True", LEARNED)
         known = self.low is not None and self.high is not None
         span = f"{self.low:.6g} to {self.high:.6g}, " if known else ""
-        kind = "decimal comma" if self.writing in (",", "1.234,5") else "number"
-        return Described(kind, f"{span}median {self.median:.6g}", LEARNED)
+        kind = {
+            ",": "decimal comma",
+            "1,5%": "decimal comma",
+            POINTS: f"number as {POINTS}",
+            COMMAS: f"number as {COMMAS}",
+        }
+        return Described(kind.get(self.writing or ".", "number"), f"{span}median {self.median:.6g}", LEARNED)
+
+    def mark(self) -> str:
+        """Return the decimal mark of these numbers in their table, "" where nothing tells."""
+        if self.writing in (",", "1,5%", POINTS):
+            return ","
+        return "." if self.writing == COMMAS or (self.low or 0.0) % 1 or (self.high or 0.0) % 1 else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -531,7 +545,7 @@ class Categories(Column):
     def learned(cls, cells: Cells) -> Categories:
         """Return what texts say, of which some are there."""
         assert cells.levels is not None
-        order, counts = np.argsort(cells.levels), cells.counts()
+        order, counts = np.argsort(cells.levels), cells.counts
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),

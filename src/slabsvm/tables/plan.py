@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
 from slabsvm.tables.columns import (
     LAST_EXACT,
@@ -25,7 +26,16 @@ from slabsvm.tables.columns import (
     quoted,
     shown,
 )
-from slabsvm.tables.texts import MOST_NUMBERS, none_are_numbers, writing_of
+from slabsvm.tables.texts import (
+    MOST_NUMBERS,
+    NO_MARKS,
+    THOUSAND,
+    THOUSANDS,
+    may_be_thousands,
+    none_are_numbers,
+    number_of,
+    writing_of,
+)
 from slabsvm.tables.times import PARTS, Times, looks_like_times
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
@@ -69,6 +79,37 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class Undecided:
+    """Numbers as texts, whose points, or commas, may be decimal marks or stand between thousands."""
+
+    cells: Cells
+    mark: str  # "." or ","
+
+    def read(self, decimal: str) -> Numbers:
+        """Return the numbers, where one mark is known to be the decimal one."""
+        return Numbers.learned(self.cells, boolean=False, writing=self._writing(decimal))
+
+    def doubt(self) -> str:
+        """Return what is doubtful where points are taken for decimal points."""
+        return f"Column {shown(self.cells.name)}: {self._said('It is read as the former. ')}."
+
+    def error(self) -> TableError:
+        """Return the error of commas, which are taken for neither."""
+        return self.cells.error(self._said(""), remedy=("decimal", ","))
+
+    def _writing(self, decimal: str) -> str:
+        return decimal if decimal == self.mark else THOUSANDS[decimal]
+
+    def _said(self, taken_for: str) -> str:
+        text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
+        point, comma = (f"{number_of(text, self._writing(decimal)):.12g}" for decimal in ".,")
+        return (
+            f"{shown(text)} may mean {point} or {comma}, and no other column tells which. {taken_for}Say which mark is "
+            f"the decimal one (decimal): . for {point}, or , for {comma}"
+        )
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is done with the columns of a table."""
 
@@ -96,7 +137,7 @@ class Plan:
         return next((one.name for one in self.left_out if one.taken_for == "identifier" and not one.n_missing), None)
 
 
-def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
+def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     """Return what a column is taken for by its cells.
 
     Raises TableError: it cannot be taken as it is.
@@ -116,16 +157,54 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
 
 
-def _texts(cells: Cells, rules: Rules) -> Column | LeftOut:
+def decided(
+    found: Sequence[Column | LeftOut | Undecided], numbers: Callable[[str], FloatArray], said: str | None
+) -> tuple[list[Column | LeftOut], list[TableError], list[str]]:
+    """Return columns whose marks are known, by what a user said or the other columns show; errors, and doubts.
+
+    A table has one decimal mark: where some columns have commas and none has points, points are between thousands.
+    numbers gives those of a column, without gaps.
+    """
+    known = [one for one in found if isinstance(one, Numbers) and not one.boolean]
+    plain = [one.name for one in known if one.writing == "."]
+    has_commas = any(one.mark() == "," for one in known)
+    # What was read as 11.073 before it came here may have been written for 11,073.
+    suspect = {name for name in plain if has_commas and may_be_thousands(numbers(name), MOST_NUMBERS)}
+    marks = {one.mark() for one in known if one.name not in suspect} - {""}
+    decimal = said or (marks.pop() if len(marks) == 1 else None)
+    columns: list[Column | LeftOut] = []
+    errors, doubts = [], []
+    for one in found:
+        if isinstance(one, Undecided):
+            if decimal is None and one.mark == ",":
+                errors.append(one.error())
+                continue
+            doubts += [one.doubt()] if decimal is None else []
+            try:
+                columns.append(one.read(decimal or "."))
+            except TableError as error:
+                errors.append(error)
+        elif isinstance(one, Numbers) and one.name in plain and decimal == ",":
+            present = numbers(one.name)
+            parts = present[present % 1 != 0]
+            columns.append(replace(one, writing=NO_MARKS) if said or not len(parts) else one)
+            if one.name in suspect and not said:
+                doubts.append(
+                    f"Column {shown(one.name)} has points in a table of decimal commas: {parts[0]:.12g} may have been "
+                    f"written for {THOUSAND * parts[0]:.12g}. If so, keep the cells as texts where the table is read; "
+                    "otherwise say that the point is the decimal mark (decimal)."
+                )
+        else:
+            columns.append(one)
+    return columns, errors, doubts
+
+
+def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     """Return numbers or times that are written as texts, or categories."""
     levels = cells.present.tolist()
-    if len(levels) > 1 and (writing := writing_of(levels, cells.counts())) is not None:
-        if writing == "?":
-            raise cells.error(
-                f"its commas may be decimal points or stand between thousands, as in {shown(levels[0])}. Say "
-                "that they are decimal points (decimal), or write numbers without them",
-                remedy=("decimal", ","),
-            )
+    if len(levels) > 1 and (writing := writing_of(levels, cells.counts)) is not None:
+        if writing.startswith("?"):
+            return Undecided(cells, writing[1])
         return Numbers.learned(cells, boolean=False, writing=writing)
     if looks_like_times(levels):
         return _times(cells, rules)
@@ -169,7 +248,7 @@ def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
 
 def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
-    levels, counts = cells.present, cells.counts()
+    levels, counts = cells.present, cells.counts
     many = len(levels) > MOST_LEVELS
     if kept and many:
         raise cells.error(
@@ -202,10 +281,10 @@ def many_texts(table: Any, places: Mapping[str, int], name: str) -> LeftOut | No
         return None
     first = cells_of(table.iloc[:FIRST_ROWS], places, name)
     levels = first.present.tolist()
-    if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts()) is not None:
+    if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts) is not None:
         return None
     numbers = not none_are_numbers(levels)
-    unique = (numbers or _are_names(levels)) and bool((first.counts() == 1).all()) and _all_differ(column)
+    unique = (numbers or _are_names(levels)) and bool((first.counts == 1).all()) and _all_differ(column)
     # Where texts repeat, those of the first that are numbers may be most.
     return None if numbers and not unique else _names_or_text(first, int(column.isna().sum()), unique=unique, why="")
 

@@ -23,6 +23,7 @@ from slabsvm.runtime.fields import Choice, Many
 from slabsvm.tables.columns import Cells, Column, Described, Encoded
 
 Letters = npt.NDArray[np.uint8 | np.uint32]  # (length, n)
+Fields = Any  # 7 of (n,)
 
 HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
 PARTS = (HOUR, WEEKDAY, ELAPSED)
@@ -80,7 +81,7 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
     return np.where(fine, seconds, np.nan), day_first
 
 
-def _fields(values: Sequence[Any]) -> Sequence[npt.NDArray[Any]]:
+def _fields(values: Sequence[Any]) -> Fields:
     """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment.
 
     One text of each shape is matched, and all of them are read by the places of its digits, 7 of (n,).
@@ -128,10 +129,9 @@ def _written_plainly(text: str) -> str:
     return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
-def _read(found: re.Match[str], letters: Letters) -> Sequence[npt.NDArray[Any]]:
+def _read(found: re.Match[str], letters: Letters) -> Fields:
     """Return the fields of texts, given by their letters, that have the shape of the one that was found, 7 of (n,)."""
-
-    none = np.zeros(letters.shape[1])
+    none = np.zeros(letters.shape[1], dtype=np.int32)
 
     def number(start: int, end: int) -> npt.NDArray[np.int32]:
         found = np.zeros(letters.shape[1], dtype=np.int32)
