@@ -53,6 +53,7 @@ TAKEN = {
     "times of day": (DAYS.strftime("%H:%M"), "time"),
     "identifiers": ([f"P-{n}" for n in range(N)], "identifier"),
     "long numbers": (2**62 + np.arange(N), "identifier"),
+    "amounts of money": ([f"{n} €" for n in range(N)], "text"),
     "free texts": ([f"seen by operator {n}" for n in range(N)], "text"),
     "nothing": ([None] * N, "empty"),
     "lists": ([[1]] * N, "other"),
@@ -184,7 +185,7 @@ def test_the_plan_is_kept_with_the_model(tmp_path):
     assert lines["part_id"] == ("", "", "names the rows")
     assert lines["line"] == ("", "", "left out, as asked")
     assert lines["weight"][0] == "1"
-    assert lines["time"] == ("", "2024-01-01 06:30 to 2024-01-28 07:30", "its hour and its weekday")
+    assert lines["time"] == ("", "2024-01-01 06:30 to 2024-01-28 07:30", "learned: its hour and its weekday")
     np.testing.assert_array_equal(again.transform(awkward()), encoder.transform(awkward()))
 
 
@@ -318,3 +319,24 @@ def test_whole_numbers_in_a_table_of_decimal_commas_may_come_back_as_thousands()
     assert [line[1] for line in encoder.plan().lines()] == ["decimal comma", "number"]
     assert encoder.transform(pd.DataFrame({"a": ["1,5"], "n": ["1.005"]}))[0, 1] == 1005
     assert encoder.transform(pd.DataFrame({"a": ["1,5"], "n": [950]}))[0, 1] == 950
+
+
+def test_numbers_with_a_unit_are_left_out_with_what_would_make_numbers_of_them():
+    for text, unit in (("{} kg", "kg"), ("€{}", "€"), ("{}°C", "°C")):
+        assert (
+            column([text.format(n) for n in range(N)])
+            .described()
+            .done.startswith(f"left out; numbers, if '{unit}' were not in its cells")
+        )
+    assert "were not" not in column([f"{n} kg" for n in range(N - 1)] + ["3 lb"]).described().done
+
+
+def test_a_table_of_which_nothing_is_learned_is_told_with_its_plan():
+    texts = [f"seen by operator {n}" for n in range(N)]
+    for table, text in (
+        ({"a": texts, "b": texts}, "no column is left to learn from: 2 columns of identifiers, texts or no value"),
+        ({"a": ["x"] * N}, "no column varies: 1 column of one value each"),
+        ({"a b c": texts}, "it has one column, 'a b c'. Say what is between its cells"),
+    ):
+        (error,) = TableEncoder().planned(pd.DataFrame(table)).errors
+        assert text in str(error)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.check import MOST_LINES, lines_of, read, refused
+from slabsvm.command.check import MOST_LINES, lines_of, read
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
 from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, printable, say, say_json, steps, warn
 from slabsvm.runtime.caller import counted
@@ -94,14 +94,11 @@ class GoodRows:
 
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
-    from slabsvm.tables.columns import TableError, cells_of, places_of
+    from slabsvm.tables.columns import cells_of, places_of
 
-    table, encoder = read(path, options)
     with about(path):
-        try:
-            rows = encoder.fit_transform(table)
-        except TableError as error:
-            raise refused(path, error.errors) from error
+        table, encoder = read(path, options)
+        rows = encoder.fit_transform(table)
         if options["id"] is None:
             encoder.set_params(id_column=encoder.plan().identifier())
         columns, weights = places_of(table), None

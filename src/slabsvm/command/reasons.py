@@ -11,6 +11,7 @@ import numpy as np
 
 from slabsvm.command.terminal import printable
 from slabsvm.tables.columns import Column, Numbers
+from slabsvm.tables.texts import number_of
 
 if TYPE_CHECKING:
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -46,8 +47,10 @@ class Reason:
         return f"{self.column}={self.cell}{self.against()} ({self.part:.0%})"
 
     def against(self) -> str:
-        """Return what was expected, as the end of a sentence."""
-        return "" if np.isnan(self.expected) else f", expected {self.expected:.3g}"
+        """Return what was expected, as the end of a sentence; "" where it is what was found."""
+        expected, found = f"{self.expected:.3g}", number_of(self.cell, ".")
+        said = not np.isnan(self.expected) and (found is None or f"{found:.3g}" != expected)
+        return f", expected {expected}" if said else ""
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,8 @@ class Drift:
             return f"No verdict: {self.why_not}."
         if self.monitor.alarm_:
             return (
-                f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. Of good tables "
-                f"{self.monitor.alpha:.0%} at most raise one."
+                f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. At most "
+                f"{self.monitor.alpha:.0%} of tables of good rows would raise one."
             )
         return "No change is seen, in the order of the rows."
 

@@ -219,10 +219,10 @@ class Cells:
         assert self.levels is not None
         levels, rows = self.levels[strange].tolist(), np.flatnonzero(np.append(strange, False)[self.values])
         first, row = levels[0], int(rows[0])
-        more = f" (and {counted(len(rows) - 1, 'cell')} more)" if len(rows) > 1 else ""
+        more = f" (and {counted(len(rows) - 1, 'more such cell')})" if len(rows) > 1 else ""
         if not learning:
             comma = learned == "numbers" and number_of(first, ",") is not None
-            cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell"
+            cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell, or empty it"
             what = f"{shown(first)} stands where the model learned {learned}{more}. {cure}"
             return self.error(what, row, remedy=("decimal", ",") if comma else None)
         texts = list(dict.fromkeys(str(level).strip() for level in levels))
@@ -591,10 +591,9 @@ class Categories(Column):
         """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""
         if len(self.levels) * ROWS_FOR_EACH <= n_rows or self.singles < SURE_SINGLES:
             return ""
-        new = f"{self.singles / n_rows:.0%}"
         return (
             f"Column {shown(self.name)} has {len(self.levels):,} categories in {counted(n_rows, 'row')}, such as "
-            f"{shown(self.levels[0])}, and {self.singles:,} were met once: about {new} of new rows "
-            "will have one that was never met, and each is a coordinate, by which a model grows. If they are "
-            "quantities, make numbers of them; otherwise leave the column out (drop), or put categories together."
+            f"{shown(self.levels[0])}; {self.singles:,} are in one row only. About {self.singles / n_rows:.0%} of new "
+            "rows will have a category that was never seen, and be rejected for it. Leave the column out (drop), merge "
+            "categories, or make numbers of them if they are quantities."
         )

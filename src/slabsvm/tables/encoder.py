@@ -30,7 +30,7 @@ from slabsvm.tables.columns import (
     shown,
     table_of,
 )
-from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, many_texts, refused, taken
+from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, many_texts, nothing_left, refused, taken
 from slabsvm.tables.times import PARTS
 
 MISSING = ("indicate", "impute", "refuse")
@@ -158,18 +158,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = self.planned(X)
         if found.errors:
             raise refused(found.errors)
-        if not found.columns:
-            left_out = counted(len(found.left_out), "column")
-            more = f": {left_out} of identifiers, texts or no value" if found.left_out else ""
-            raise TableError(f"no column is left to learn from{more}")
         self.columns_, self.left_out_ = found.columns, found.left_out
         self.n_rows_ = found.n_rows
         self.n_features_in_ = len(found.names)
         self.feature_names_in_ = np.array(found.names, dtype=object)
-        if len(self.get_feature_names_out()) == 1:
-            raise TableError(
-                f"no column varies: {counted(len(found.columns), 'column')} of one value each. Nothing is to be learned"
-            )
         return self
 
     def planned(self, X: Any) -> Plan:
@@ -210,7 +202,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in columns:
             if isinstance(column, Categories) and (doubt := column.doubt(n_rows)):
                 warn(doubt, DataDimensionalityWarning)
-        return Plan(n_rows, columns, left_out, tuple(names), (*errors, *more), aside)
+        errors += more
+        if not errors and not any(map(self._outputs, columns)):
+            errors.append(nothing_left(columns, left_out, tuple(names)))
+        return Plan(n_rows, columns, left_out, tuple(names), tuple(errors), aside)
 
     def plan(self) -> Plan:
         """Return how each column of the learned table was taken."""
@@ -238,7 +233,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"X has {len(names)} features, but TableEncoder is expecting {self.n_features_in_} features as input"
             )
         by_name = {column.name: column for column in self.columns_}
-        require_columns(names, dict.fromkeys(by_name))
+        aside = self._aside()
+        require_columns([name for name in names if name not in aside], dict.fromkeys(by_name))
 
         def coded(name: str) -> Encoded:
             return self._coded(by_name[name], self.cells(X, names, name))
@@ -359,9 +355,13 @@ def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> No
         if near:
             cure = "Then rename that" if asked[name] is None else "Then name that"
             what += f". Is it {shown(by_lower[near[0]])}? {cure}"
+        elif len(absent) == 1 and asked[name] is not None:
+            what += f". The table has {listed(others or names, 10)}. Name one of these, or none"
         elif len(absent) == 1:
-            what += f". The table has {listed(others or names, 10)}"
-            what += "" if asked[name] is None else ". Name one of these, or none"
+            what += ", which the model has learned"
+            also = f". If it is one of {listed(others, 10)}, rename that; otherwise add" if others else ". Add"
+            what += f"{also} it, or learn a model without it"
         errors.append(TableError(what, column=name))
-    also = f", and its others are {listed(others, 10)}" if others else ""
-    raise TableError.of(errors, f"the table lacks {len(errors):,} columns{also}")
+    also = f", and has others: {listed(others, 10)}" if others else ""
+    asker = " that the model has learned" if None in asked.values() else ""
+    raise TableError.of(errors, f"the table lacks {len(errors):,} columns{asker}{also}")

@@ -46,6 +46,8 @@ MOST_LEVELS = 1000
 NAMES_OF_IDENTIFIERS = re.compile(
     r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$",
 )
+# A number with a sign of money before it, or a unit behind it.
+UNIT = re.compile(r"\s*(?:(?P<before>[^\w\s.,+-])\s*[+-]?\d[\d.,]*|[+-]?\d[\d.,]*\s*(?P<behind>[^\d\s.,:/-]{1,5}))\s*")
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
@@ -129,8 +131,13 @@ class Plan:
             kind, holds, done = one.described()
             empty = f"{one.n_missing:,}" if one.n_missing else ""
             found[one.name] = (kind, empty, holds, self.aside.get(one.name, done))
-        found |= {str(error.column): ("?", "", "", "to be mended: see below") for error in self.errors}
+        found |= {error.column: ("?", "", "", "to be mended: see below") for error in self.errors if error.column}
         return [(name, *line) for name, line in found.items()]
+
+    def naming(self) -> Plan:
+        """Return the plan where the first identifier names the rows, as the command has it."""
+        name = self.identifier()
+        return self if name is None else replace(self, aside={**self.aside, name: "names the rows"})
 
     def identifier(self) -> str | None:
         """Return the first column that names each row, None where there is none."""
@@ -264,8 +271,17 @@ def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
 def _names_or_text(first: Cells, n_missing: int, *, unique: bool, why: str) -> LeftOut:
     """Return identifiers, or free text, by their first cells and whether all of them differ."""
     levels = first.present
-    taken_for = "identifier" if unique and _are_names(levels) else "text"
+    if unit := _unit_of(levels[:FIRST].tolist()):
+        why = f"numbers, if {shown(unit)} were not in its cells"
+    taken_for = "identifier" if unique and not unit and _are_names(levels) else "text"
     return LeftOut(first.name, n_missing, taken_for, _examples(levels), why)
+
+
+def _unit_of(texts: Sequence[str]) -> str:
+    """Return what stands beside the number in each text, as in 12 kg; "" where that is not always the same."""
+    parts = [UNIT.fullmatch(text) for text in texts]
+    units = {"" if part is None else part["before"] or part["behind"] for part in parts}
+    return units.pop() if len(units) == 1 else ""
 
 
 def _are_names(levels: Iterable[str]) -> bool:
@@ -297,6 +313,17 @@ def _all_differ(column: Any) -> bool:
 
 def _examples(texts: Iterable[str]) -> str:
     return ", ".join([*map(shown, islice(texts, 2)), "..."])
+
+
+def nothing_left(columns: Sequence[Column], left_out: Sequence[LeftOut], names: Sequence[str]) -> TableError:
+    """Return the error of a table of which no column is learned: all are of one value, or left out."""
+    if columns:
+        n_columns = counted(len(columns), "column")
+        return TableError(f"no column varies: {n_columns} of one value each, by which no row differs from another")
+    if len(names) == 1 and left_out and " " in names[0]:
+        return TableError(f"it has one column, {shown(names[0])}. Say what is between its cells (separator)")
+    why = f": {counted(len(left_out), 'column')} of identifiers, texts or no value" if left_out else ""
+    return TableError(f"no column is left to learn from{why}. Numbers, times, or texts that repeat are needed")
 
 
 def refused(errors: Collection[TableError]) -> TableError:

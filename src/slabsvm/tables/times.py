@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.fields import Choice, Many
-from slabsvm.tables.columns import Cells, Column, Described, Encoded
+from slabsvm.tables.columns import LEARNED, Cells, Column, Described, Encoded
 
 Letters = npt.NDArray[np.uint8 | np.uint32]  # (length, n)
 Fields = Any  # 7 of (n,)
@@ -210,7 +210,8 @@ class Times(Column):
 
     def described(self) -> Described:
         """Return the first and the last moment, and which parts are learned."""
-        done = " and ".join("the days since the first row" if part == ELAPSED else f"its {part}" for part in self.parts)
+        parts = ("the days since the first row" if part == ELAPSED else f"its {part}" for part in self.parts)
+        done = f"{LEARNED}: {' and '.join(parts)}"
         return Described("time", f"{_written(self.start)} to {_written(self.end)}", done)
 
 
