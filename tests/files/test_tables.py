@@ -131,6 +131,11 @@ class TestFormats:
         pd.testing.assert_frame_equal(found, pd.read_csv(path, low_memory=False))
         assert found["text at the end"].tolist() == table["text at the end"].tolist()
 
+    def test_a_name_of_two_lines_and_empty_lines_before_the_header_are_read(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text('\n\n"a\nb",c\n1,2\n3,4\n')
+        assert read(path).to_dict("list") == {"a\nb": [1, 3], "c": [2, 4]}
+
     def test_utf_16(self, tmp_path, frame):
         path = written(tmp_path / "t.csv", frame, encoding="utf-16")
         assert len(read(path, encoding="utf-16")) == len(frame)

@@ -123,12 +123,13 @@ def carried_out(
     learn: Callable[[GoodRows], tuple[Pipeline, dict[str, Any], list[str]]],
     *,
     as_json: bool,
+    report: Path | None = None,
 ) -> None:
     """Read a table of good rows, learn it, keep the model, and say what was learned: as JSON, or in lines.
 
-    learn returns the model, facts for JSON, and lines.
+    learn returns the model, facts for JSON, and lines; it may write a report.
     """
-    with plain_errors("output", table=table, output=output):
+    with plain_errors("output", "report", table=table, output=output, report=report):
         from slabsvm.files import save
 
         with heard() as doubts:

@@ -118,13 +118,15 @@ def about(path: Path) -> Iterator[None]:
 
 def _ready_line(errors: Sequence[TableError]) -> str:
     """Return the command line that takes a table with these errors, "" where there is none."""
-    given = list(click.get_current_context().meta.get(WORDS) or ())
+    context = click.get_current_context()
+    given = list(context.meta.get(WORDS) or ())
+    options = {name for parameter in context.command.params for name in parameter.opts}
     remedies: dict[str, list[str]] = {}
     for option, value in (error.remedy for error in errors if error.remedy is not None):
         values = remedies.setdefault(f"--{option}", [])
         values += [value] if value not in values else []
-    # A subcommand that is called by itself, as from Python, has no command line.
-    if not given or not remedies:
+    # A subcommand that is called by itself, as from Python, has no command line; some have no such options.
+    if not given or not remedies or not remedies.keys() <= options:
         return ""
     for option in remedies.keys() & ONCE & set(given):
         place = given.index(option)

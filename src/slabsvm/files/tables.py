@@ -54,6 +54,8 @@ STREAMS = (*TEXTS, "svmlight")
 PIECE_CELLS = 2**19
 # Either is a decimal point, as where nobody says which one is: each column has its own.
 EITHER = ",."
+# The line of the first row behind a header of one line.
+FIRST_ROW = 2
 # Cells of a text that are gaps: those that pandas takes for gaps unless it is told otherwise.
 GAPS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
@@ -182,7 +184,8 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path |
     common |= {"dtype": texts, "decimal": "." if how.decimal == EITHER else how.decimal, "encoding": "utf-8", **gaps}
     try:
         # Of files pandas 3 reads parts at once, and texts of a column are no objects: objects are parts that differ.
-        if path is None or not blocks or pandas.__version__ < "3":
+        # To skip a header of several lines, whose names hold line feeds, it would count otherwise.
+        if path is None or not blocks or blocks[0].line > FIRST_ROW or pandas.__version__ < "3":
             frame = pandas.read_csv(content(), low_memory=False, **common)
         else:
             with warnings.catch_warnings():
