@@ -130,20 +130,30 @@ def carried_out(
     learn returns the model, facts for JSON, and lines; it may write a report.
     """
     with plain_errors("output", "report", table=table, output=output, report=report):
-        from slabsvm.files import save
-
         with heard() as doubts:
             model, facts, lines = learn(good_rows(table, options))
-        if output is not None:
-            save(model, output)
-        if as_json:
-            say_json({"model": None if output is None else str(output), **facts, "warnings": doubts})
-            return
-        for line in lines:
-            say(line)
-        warn(doubts)
-        if output is not None:
-            say(model_said(model, output))
+        keep(model, output, facts, lines, doubts, as_json=as_json)
+
+
+def keep(
+    model: Pipeline, output: Path | None, facts: dict[str, Any], lines: list[str], doubts: list[str], *, as_json: bool
+) -> None:
+    """Write a model, where it has a place, and say what was learned: facts as JSON, or lines; and what is doubtful."""
+    from slabsvm import KernelDensityDetector, KernelPCADetector
+    from slabsvm.files import save
+
+    if output is not None:
+        save(model, output)
+    if as_json:
+        say_json({"model": None if output is None else str(output), **facts, "warnings": doubts})
+        return
+    for line in lines:
+        say(line)
+    warn(doubts)
+    if output is not None:
+        keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
+        rows = "all that differ" if keeps_all else "its support vectors"
+        say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 
 def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
@@ -223,12 +233,3 @@ def recall_said(detector: Any, asked: float) -> str:
     else:
         by = "by leave-one-out scores"
     return f"Expected recall: {share:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."
-
-
-def model_said(model: Pipeline, path: Path) -> str:
-    """Return that a model was written, and what it holds."""
-    from slabsvm import KernelDensityDetector, KernelPCADetector
-
-    keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
-    rows = "all that differ" if keeps_all else "its support vectors"
-    return f"Wrote {named(path)} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}."
