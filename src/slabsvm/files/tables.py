@@ -167,7 +167,7 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path |
     """Return a table of blocks, whose records are counted before it is believed; path is the file that holds them."""
     pandas, columns = _pandas(), records.names
 
-    def content() -> io.BytesIO:
+    def content(blocks: Sequence[Block] = blocks) -> io.BytesIO:
         return io.BytesIO(b"".join([block.content for block in blocks]))
 
     # A table of one column has gaps that look like empty lines.
@@ -204,15 +204,16 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path |
         raise TableError("its rows are longer than its header")
     records.check(blocks, len(frame))
 
-    def written(name: str, **few: int) -> Any:
-        return pandas.read_csv(content(), usecols=[name], **common | {"dtype": str, **few})[name]
+    def written(names: list[str], **few: int) -> Any:
+        some = blocks[:1] if few else blocks
+        return pandas.read_csv(content(some), usecols=names, **common | {"dtype": str, **few})
 
     if how.decimal == EITHER:
         _keep_thousands(frame, written, records.separator)
     # Whole numbers beside gaps are floats of 16 digits, and may have more.
     for name, cells in frame.items():
         if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any():
-            texts = written(name)
+            texts = written([name])[name]
             if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
                 digits = [int(text) if isinstance(text, str) else None for text in texts]
                 frame[name] = pandas.Series(digits, index=frame.index, dtype=object)
@@ -238,15 +239,23 @@ def _numbers_of(cells: Any, writing: str) -> dict[str, float | None]:
 def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
     """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas.
 
-    written gives a column as it is written, or so many rows of it (nrows).
+    written gives columns as they are written, or so many rows of them (nrows).
     """
-    numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f" and may_be_thousands(cells.to_numpy())]
+    numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
     firsts = (cells.dropna().iloc[:FIRST].tolist() for _, cells in frame.items() if is_text(cells))
     commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
-    if numbers and (separator == ";" or any(commas)):
-        for name in numbers:
-            if has_groups(written(name, nrows=FIRST).dropna()) and has_groups((texts := written(name)).dropna()):
-                frame[name] = texts
+    if not numbers or (separator != ";" and not any(commas)):
+        return
+
+    def in_groups(found: Any) -> list[str]:
+        return [name for name in found if has_groups(found[name].dropna())]
+
+    # The first rows tell of most columns that they are what they look like.
+    numbers = [name for name in in_groups(written(numbers, nrows=FIRST)) if may_be_thousands(frame[name].to_numpy())]
+    if numbers:
+        found = written(numbers)
+        for name in in_groups(found):
+            frame[name] = found[name]
 
 
 @contextmanager
