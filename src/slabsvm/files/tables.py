@@ -242,7 +242,7 @@ def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> 
     written gives columns as they are written, or so many rows of them (nrows).
     """
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
-    firsts = (cells.dropna().iloc[:FIRST].tolist() for _, cells in frame.items() if is_text(cells))
+    firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if is_text(cells))
     commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
     if not numbers or (separator != ";" and not any(commas)):
         return
