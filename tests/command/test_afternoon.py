@@ -193,8 +193,9 @@ def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra browser").Axe()
     run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html")
     run("tune", ready / "good.csv", "--drop", "serial", "--folds", 2, "--html", "t.html")
+    run("inspect", ready / "model.slab", "--html", "i.html")
     with headless() as browser:
-        for name, scheme in product(("r.html", "t.html"), ("light", "dark")):
+        for name, scheme in product(("r.html", "t.html", "i.html"), ("light", "dark")):
             page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme=scheme)
             page.goto(Path(name).resolve().as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") <= 400

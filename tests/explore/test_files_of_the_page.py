@@ -78,13 +78,10 @@ def test_of_a_large_table_rows_are_spread_evenly(written, tmp_path):
     assert table["columns"][0]["values"][::499] == [0, 2000]
 
 
-def test_a_table_without_two_columns_of_numbers_and_a_port_are_refused(written, tmp_path):
+def test_a_table_without_two_columns_of_numbers_is_refused(written, tmp_path):
     run, _ = written
     (tmp_path / "words.csv").write_text("a,b\nx,1\ny,2\n", encoding="utf-8")
     said = run("words.csv")
     assert said.exit_code == 1
     assert "words.csv: two columns of numbers are needed, and of its 2 columns one holds numbers alone" in said.output
-    said = run("--port", "8000")
-    assert said.exit_code == 2
-    assert "nothing is served any more: the page is one file, which --output names" in " ".join(said.output.split())
     assert not (tmp_path / "slab.html").exists()

@@ -112,6 +112,30 @@ class TestFormats:
         assert [None if pd.isna(n) else int(n) for n in parts["a"]] == long
         assert parts["b"].tolist() == [1.5e18] * 50
 
+    def test_a_column_of_a_large_file_has_one_type_whatever_its_parts_look_like(self, tmp_path):
+        n = 200_000
+        late = np.arange(n) >= n - 3
+        table = pd.DataFrame(
+            {
+                "whole": np.arange(n),
+                "text at the end": np.where(late, "x", "1.50"),
+                "true, then 1": np.where(late, "1", "True"),
+                "long": np.where(late, "1.5", str(2**62 + 1)),
+                "empty, then text": np.where(late, "x", ""),
+                "pad": "........",
+            }
+        )
+        path = written(tmp_path / "t.csv", table)
+        assert path.stat().st_size > 5 * 2**20
+        found = whole(path, Reading())
+        pd.testing.assert_frame_equal(found, pd.read_csv(path, low_memory=False))
+        assert found["text at the end"].tolist() == table["text at the end"].tolist()
+
+    def test_a_name_of_two_lines_and_empty_lines_before_the_header_are_read(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text('\n\n"a\nb",c\n1,2\n3,4\n')
+        assert read(path).to_dict("list") == {"a\nb": [1, 3], "c": [2, 4]}
+
     def test_utf_16(self, tmp_path, frame):
         path = written(tmp_path / "t.csv", frame, encoding="utf-16")
         assert len(read(path, encoding="utf-16")) == len(frame)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import DataConversionWarning
 
 from slabsvm import TableEncoder
 from slabsvm.files import load, save
@@ -28,8 +29,13 @@ def column(values, name="c", **rules):
 TAKEN = {
     "numbers": (np.arange(N), "number"),
     "decimal commas": ([f"{n},5" for n in range(N)], "decimal comma"),
-    "thousands": ([f"1.{n:03},5" for n in range(N)], "decimal comma"),
-    "thousands with commas": ([f"1,{n:03}.5" for n in range(N)], "number"),
+    "thousands": ([f"1.{n:03},5" for n in range(N)], "number as 1.234,5"),
+    "thousands beside decimals": (["11.073", "2,5", "980"] * (N // 3), "number as 1.234,5"),
+    "millions": (["1.234.567", "980"] * (N // 2), "number as 1.234,5"),
+    "thousands with commas": ([f"1,{n:03}.5" for n in range(N)], "number as 1,234.5"),
+    "thousands with commas beside decimals": (["11,073", "2.5", "980"] * (N // 3), "number as 1,234.5"),
+    "decimal commas of three digits": (["0,125", "2,555"] * (N // 2), "decimal comma"),
+    "decimal commas beside large numbers": (["1234,5", "2,555"] * (N // 2), "decimal comma"),
     "numbers as texts": ([f"{n}.5" for n in range(N)], "number"),
     "numbers and marks of gaps": ([f"{n}" for n in range(N - 3)] + ["-", "n.a.", "#DIV/0!"], "number"),
     "durations": (pd.to_timedelta(np.arange(N), unit="h"), "number"),
@@ -47,6 +53,7 @@ TAKEN = {
     "times of day": (DAYS.strftime("%H:%M"), "time"),
     "identifiers": ([f"P-{n}" for n in range(N)], "identifier"),
     "long numbers": (2**62 + np.arange(N), "identifier"),
+    "amounts of money": ([f"{n} €" for n in range(N)], "text"),
     "free texts": ([f"seen by operator {n}" for n in range(N)], "text"),
     "nothing": ([None] * N, "empty"),
     "lists": ([[1]] * N, "other"),
@@ -81,6 +88,9 @@ def test_other_names_do_not_look_like_those_of_identifiers(name):
         ("-1,5e3", ",", -1500.0),
         ("1.234,5", "1.234,5", 1234.5),
         ("1.234", "1.234,5", 1234.0),
+        ("0.234", "1.234,5", 0.234),
+        ("1.234", "1234", 1234.0),
+        ("1,234", "1,234.5", 1234.0),
         ("1.23", "1.234,5", 1.23),
         ("1,234.5", "1,234.5", 1234.5),
         ("1_000", ".", None),
@@ -175,7 +185,7 @@ def test_the_plan_is_kept_with_the_model(tmp_path):
     assert lines["part_id"] == ("", "", "names the rows")
     assert lines["line"] == ("", "", "left out, as asked")
     assert lines["weight"][0] == "1"
-    assert lines["time"] == ("", "2024-01-01 06:30 to 2024-01-28 07:30", "its hour and its weekday")
+    assert lines["time"] == ("", "2024-01-01 06:30 to 2024-01-28 07:30", "learned: its hour and its weekday")
     np.testing.assert_array_equal(again.transform(awkward()), encoder.transform(awkward()))
 
 
@@ -252,3 +262,81 @@ def test_many_texts_are_taken_by_their_first_rows_for_what_all_rows_say(many: st
 def test_numbers_times_and_categories_are_not_taken_by_their_first_rows(texts: list[str]) -> None:
     frame = pd.DataFrame({"name": pd.Series(texts, dtype="str")})
     assert many_texts(frame, {"name": 0}, "name") is None
+
+
+THOUSANDS = ["11.073", "980", "1.250"] * (N // 3)
+ENGLISH = [text.replace(".", ",") for text in THOUSANDS]
+BESIDE = {",": [f"{n},5" for n in range(N)], ".": [n + 0.5 for n in range(N)], "": list(range(N))}
+
+
+def numbers_of(texts, beside, **how):
+    """Return the numbers that a column of texts is read as, in a table beside another column."""
+    table = pd.DataFrame({"beside": BESIDE[beside], "c": texts})
+    return TableEncoder(**how).fit_transform(table)[:, 1]
+
+
+@pytest.mark.parametrize(
+    ("texts", "beside", "how", "number"),
+    [
+        (THOUSANDS, ",", {}, 11073),
+        (THOUSANDS, ".", {}, 11.073),
+        (THOUSANDS, "", {"decimal": ","}, 11073),
+        (THOUSANDS, ",", {"decimal": "."}, 11.073),
+        (ENGLISH, ".", {}, 11073),
+        (ENGLISH, ",", {}, 11.073),
+        (ENGLISH, "", {"decimal": "."}, 11073),
+        (ENGLISH, "", {"decimal": ","}, 11.073),
+    ],
+)
+def test_marks_between_thousands_are_told_by_the_other_columns_or_by_a_parameter(texts, beside, how, number):
+    divisor = 1000 if number < 1000 else 1
+    np.testing.assert_allclose(numbers_of(texts, beside, **how)[:3], [11073 / divisor, 980, 1250 / divisor])
+
+
+def test_points_that_nothing_tells_are_decimal_points_with_a_warning_and_commas_an_error():
+    with pytest.warns(DataConversionWarning, match=r"Column 'c': '11.073' may mean 11.073 or 11073.*the former"):
+        assert numbers_of(THOUSANDS, "")[0] == 11.073
+    with pytest.raises(TableError, match=r"'11,073' may mean 11073 or 11.073, and no other column tells") as error:
+        numbers_of(ENGLISH, "")
+    assert error.value.remedy == ("decimal", ",")
+
+
+def test_points_that_were_read_before_are_doubted_in_a_table_of_decimal_commas():
+    read = [11.073, 980.0, 1.25] * (N // 3)
+    with pytest.warns(
+        DataConversionWarning,
+        match="'c' has points in a table of decimal commas: 11.073 may have been written for 11073",
+    ):
+        numbers_of(read, ",")
+    assert numbers_of(read, ",", decimal=".")[0] == 11.073
+    # Numbers of which some cannot stand for thousands are what they are.
+    assert numbers_of([11.073, 0.5, 1.25] * (N // 3), ",")[0] == 11.073
+
+
+def test_whole_numbers_in_a_table_of_decimal_commas_may_come_back_as_thousands():
+    table = pd.DataFrame({"a": BESIDE[","], "n": np.arange(N) + 940})
+    encoder = TableEncoder().fit(table)
+    assert [line[1] for line in encoder.plan().lines()] == ["decimal comma", "number"]
+    assert encoder.transform(pd.DataFrame({"a": ["1,5"], "n": ["1.005"]}))[0, 1] == 1005
+    assert encoder.transform(pd.DataFrame({"a": ["1,5"], "n": [950]}))[0, 1] == 950
+
+
+def test_numbers_with_a_unit_are_left_out_with_what_would_make_numbers_of_them():
+    for text, unit in (("{} kg", "kg"), ("€{}", "€"), ("{}°C", "°C")):
+        assert (
+            column([text.format(n) for n in range(N)])
+            .described()
+            .done.startswith(f"left out; numbers, if '{unit}' were not in its cells")
+        )
+    assert "were not" not in column([f"{n} kg" for n in range(N - 1)] + ["3 lb"]).described().done
+
+
+def test_a_table_of_which_nothing_is_learned_is_told_with_its_plan():
+    texts = [f"seen by operator {n}" for n in range(N)]
+    for table, text in (
+        ({"a": texts, "b": texts}, "no column is left to learn from: 2 columns of identifiers, texts or no value"),
+        ({"a": ["x"] * N}, "no column varies: 1 column of one value each"),
+        ({"a b c": texts}, "it has one column, 'a b c'. Say what is between its cells"),
+    ):
+        (error,) = TableEncoder().planned(pd.DataFrame(table)).errors
+        assert text in str(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from slabsvm.command.options import column_options, encoder_of, listed, reading_
 from slabsvm.command.terminal import (
     STATUSES,
     WORDS,
+    about,
     heard,
     named,
     plain_errors,
@@ -20,12 +20,11 @@ from slabsvm.command.terminal import (
     say,
     say_json,
     warn,
-    with_options,
 )
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
-    from slabsvm.tables import TableEncoder, TableError
+    from slabsvm.tables import TableEncoder
     from slabsvm.tables.plan import Plan
 
 EMPTY = "empty"
@@ -49,9 +48,13 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
     \b
     slabsvm check good.csv
     """
-    with plain_errors(), heard() as doubts:
-        content, encoder = read(table, options)
-        plan = encoder.planned(content)
+    from slabsvm.tables.plan import refused
+
+    with plain_errors(), about(table):
+        with heard() as doubts:
+            content, encoder = read(table, options)
+            plan = encoder.planned(content)
+            plan = plan if options["id"] else plan.naming()
         if as_json:
             say_json({"table": str(table), **facts_of(plan), "warnings": doubts})
         else:
@@ -59,7 +62,7 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
             for line in lines_of(plan):
                 say(line)
         if plan.errors:
-            raise refused(table, plan.errors)
+            raise refused(plan.errors)
         if not as_json:
             warn(doubts)
             say(f"\nNothing is wrong. This learns it:\n  {learning_line(table)}")
@@ -68,43 +71,16 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
 def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:
     """Return the table of a file, and the encoder of the options; where nobody says which column does, one names rows.
 
-    Raises ClickException: the file is no such table; the text has the command line that would take it.
+    Raises TableError: the file is no such table.
     """
     from slabsvm.files.tables import whole
     from slabsvm.tables import TableError
 
-    encoder = encoder_of(options)
     how = reading_of(options, texts=listed(options["categories"]), ids=[*filter(None, [options["id"]])])
-    try:
-        table = whole(path, how)
-        if len(table) < LEAST_ROWS:
-            raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
-    except TableError as error:
-        raise refused(path, [error]) from error
-    return table, encoder
-
-
-def refused(path: Path, errors: Sequence[TableError]) -> click.ClickException:
-    """Return the exception of a table that cannot be taken: all that is wrong, and the command line that takes it."""
-    from slabsvm.tables.plan import refused as of_columns
-
-    text = str(of_columns(errors))
-    return click.ClickException(f"{named(path)}: {with_options(text)}{_ready_line(errors)}")
-
-
-def _ready_line(errors: Sequence[TableError]) -> str:
-    """Return the command line that takes a table with these errors, "" where there is none."""
-    given = click.get_current_context().meta.get(WORDS)
-    remedies: dict[str, list[str]] = {}
-    for option, value in (error.remedy for error in errors if error.remedy is not None):
-        values = remedies.setdefault(option, [])
-        values += [value] if value not in values else []
-    # A subcommand that is called by itself, as from Python, has no command line.
-    if not given or not remedies:
-        return ""
-    words = [word for option, values in remedies.items() for word in (f"--{option}", ",".join(values)) if word]
-    mended = "" if all(error.remedy for error in errors) else ", once the other columns are mended"
-    return f"\nThis command line takes it{mended}:\n  {shlex.join([*given, *words])}"
+    table = whole(path, how)
+    if len(table) < LEAST_ROWS:
+        raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
+    return table, encoder_of(options)
 
 
 def lines_of(plan: Plan, most: int | None = None) -> list[str]:

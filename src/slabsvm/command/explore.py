@@ -12,18 +12,10 @@ from slabsvm.command.options import FILE, TABLE, reading_of, reading_options
 from slabsvm.command.terminal import STATUSES, about, named, plain_errors, say
 
 
-def _no_server(context: click.Context, parameter: click.Parameter, port: str | None) -> None:
-    if port is not None:
-        raise click.BadParameter(
-            "nothing is served any more: the page is one file, which --output names.", context, parameter
-        )
-
-
 @click.command(short_help="Play with a slab in a browser.", epilog=STATUSES)
 @click.argument("table", type=TABLE, required=False)
 @click.option("-o", "--output", type=FILE, default=Path("slab.html"), show_default=True, help="The page to write.")
 @click.option("--no-browser", is_flag=True, help="Open no browser: write the page, and no more.")
-@click.option("--port", hidden=True, expose_value=False, callback=_no_server)
 @reading_options
 def explore(*, table: Path | None, output: Path, no_browser: bool, **options: Any) -> None:
     """Write a page to play with a slab on, and open it: points are added, dragged and painted, and the planes follow.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.check import MOST_LINES, lines_of, read, refused
+from slabsvm.command.check import MOST_LINES, lines_of, read
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
 from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, printable, say, say_json, steps, warn
 from slabsvm.runtime.caller import counted
@@ -94,14 +94,11 @@ class GoodRows:
 
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
-    from slabsvm.tables.columns import TableError, cells_of, places_of
+    from slabsvm.tables.columns import cells_of, places_of
 
-    table, encoder = read(path, options)
     with about(path):
-        try:
-            rows = encoder.fit_transform(table)
-        except TableError as error:
-            raise refused(path, error.errors) from error
+        table, encoder = read(path, options)
+        rows = encoder.fit_transform(table)
         if options["id"] is None:
             encoder.set_params(id_column=encoder.plan().identifier())
         columns, weights = places_of(table), None
@@ -126,26 +123,37 @@ def carried_out(
     learn: Callable[[GoodRows], tuple[Pipeline, dict[str, Any], list[str]]],
     *,
     as_json: bool,
+    report: Path | None = None,
 ) -> None:
     """Read a table of good rows, learn it, keep the model, and say what was learned: as JSON, or in lines.
 
-    learn returns the model, facts for JSON, and lines.
+    learn returns the model, facts for JSON, and lines; it may write a report.
     """
-    with plain_errors("output", table=table, output=output):
-        from slabsvm.files import save
-
+    with plain_errors("output", "report", table=table, output=output, report=report):
         with heard() as doubts:
             model, facts, lines = learn(good_rows(table, options))
-        if output is not None:
-            save(model, output)
-        if as_json:
-            say_json({"model": None if output is None else str(output), **facts, "warnings": doubts})
-            return
-        for line in lines:
-            say(line)
-        warn(doubts)
-        if output is not None:
-            say(model_said(model, output))
+        keep(model, output, facts, lines, doubts, as_json=as_json)
+
+
+def keep(
+    model: Pipeline, output: Path | None, facts: dict[str, Any], lines: list[str], doubts: list[str], *, as_json: bool
+) -> None:
+    """Write a model, where it has a place, and say what was learned: facts as JSON, or lines; and what is doubtful."""
+    from slabsvm import KernelDensityDetector, KernelPCADetector
+    from slabsvm.files import save
+
+    if output is not None:
+        save(model, output)
+    if as_json:
+        say_json({"model": None if output is None else str(output), **facts, "warnings": doubts})
+        return
+    for line in lines:
+        say(line)
+    warn(doubts)
+    if output is not None:
+        keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
+        rows = "all that differ" if keeps_all else "its support vectors"
+        say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 
 def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
@@ -225,12 +233,3 @@ def recall_said(detector: Any, asked: float) -> str:
     else:
         by = "by leave-one-out scores"
     return f"Expected recall: {share:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."
-
-
-def model_said(model: Pipeline, path: Path) -> str:
-    """Return that a model was written, and what it holds."""
-    from slabsvm import KernelDensityDetector, KernelPCADetector
-
-    keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
-    rows = "all that differ" if keeps_all else "its support vectors"
-    return f"Wrote {named(path)} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}."

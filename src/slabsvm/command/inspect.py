@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 from inspect import signature
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm import __version__
 from slabsvm.command.check import HEAD, lines_of
 from slabsvm.command.fit import expected_recall, left_out
 from slabsvm.command.options import FILE
@@ -24,14 +22,11 @@ if TYPE_CHECKING:
 # What a kernel model says of itself, by its attributes.
 OF_A_SLAB = ("gamma_", "nu_", "radius_", "bandwidth_", "n_components_", "rho_", "rho_lower_", "rho_upper_")
 CERTIFICATE = ("status_", "n_iter_", "dual_objective_", "duality_gap_", "relative_gap_")
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { border-collapse: collapse }
-th, td { text-align: left; padding: .2rem 1rem .2rem 0; border-bottom: 1px solid #ddd }
-pre { background: #f6f6f6; padding: 1rem; overflow-x: auto }
-.warning { border-left: 4px solid #b30; padding-left: 1rem } svg { max-width: 100%; height: auto }
-"""
+EMPTY_CELLS = {
+    "indicate": "filled with the median, and marked",
+    "impute": "filled with the median or the most frequent category",
+    "refuse": "an error",
+}
 
 
 @click.command(short_help="Say what a model has learned.", epilog=STATUSES)
@@ -117,7 +112,7 @@ def said(model: Pipeline, path: Path) -> list[str]:
     """Return the lines that `inspect` prints."""
     encoder, detector = model[0], model[-1]
     lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
-    lines += [*lines_of(encoder.plan()), f"  Empty cells: {encoder.missing}", ""]
+    lines += [*lines_of(encoder.plan()), f"  Empty cells: {EMPTY_CELLS[encoder.missing]}", ""]
     lines += [*summary(detector), ""]
     defaults = signature(type(detector).__init__).parameters
     changed = [
@@ -175,42 +170,31 @@ def _plain(value: Any) -> Any:
 
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
+    from slabsvm.command.report import document, table
     from slabsvm.display.scores import scores_svg
     from slabsvm.fitted.pipelines import final_detector
 
     drawn: list[str] = []
     for one in map(final_detector, (model[-1], *getattr(model[-1], "estimators_", ()))):
         if hasattr(one, "loo_scores_"):
-            drawn.append(scores_svg(one, str(len(drawn))))
+            drawn.append(f'<div class="paper">{scores_svg(one, str(len(drawn)))}</div>')
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     found = facts(model, path)
     parts, share = found["parts"], found["expected_recall"]
     names = dict.fromkeys(name for part in parts for name in part)
-    of_parts = [(name.replace("_", " "), *(short(part.get(name)) for part in parts)) for name in names]
+    of_parts = [[short(part.get(name)) for name in names] for part in parts]
     lead = "" if share is None else f" It is expected to accept {share:.1%} of new good rows."
+    parameters = [(name, repr(value)) for name, value in found["parameters"].items()]
     body = [
         f"<h1>{escape(path.name)}</h1>",
         f"<p>{escape(found['detector'])}, learned from {found['rows']:,} rows.{lead}</p>",
         *(f'<p class="warning">{escape(text)}</p>' for text in found["warnings"]),
         *([title, *drawn] if drawn else []),
-        "<h2>Columns</h2>",
-        _table(HEAD, model[0].plan().lines()),
-        f"<p>Empty cells: {escape(found['missing'])}.</p>",
+        *table("Columns", HEAD, model[0].plan().lines()),
+        f"<p>Empty cells: {EMPTY_CELLS[found['missing']]}.</p>",
         "<h2>Fit</h2>",
-        f"<pre>{escape(chr(10).join(summary(model[-1])))}</pre>",
-        "<h2>Support vectors, planes and certificates</h2>",
-        _table(("", *(str(number + 1) for number in range(len(parts)))), of_parts),
-        "<h2>Parameters</h2>",
-        _table(("parameter", "value"), [(name, repr(value)) for name, value in found["parameters"].items()]),
-        f"<p><small>Made by slabsvm {escape(__version__)}.</small></p>",
+        f'<pre tabindex="0">{escape(chr(10).join(summary(model[-1])))}</pre>',
+        *table("Support vectors, planes and certificates", [name.replace("_", " ") for name in names], of_parts),
+        *table("Parameters", ("parameter", "value"), parameters),
     ]
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(path.name)}</title>'
-        f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
-    )
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = ["<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>"]
-    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-    return "<table>" + "\n".join(lines) + "</table>"
+    return document(path.name, body)

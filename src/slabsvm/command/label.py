@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from slabsvm.command.fit import expected_recall, model_said, recall_said
+from slabsvm.command.fit import expected_recall, keep, recall_said
 from slabsvm.command.options import FILE, TABLE, output_option, reading_of, reading_options, table_argument
-from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, say, say_json, steps, warn
+from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, say, steps
 from slabsvm.runtime.caller import counted
 
 # The column that someone fills in, and what may stand there.
@@ -73,7 +73,6 @@ def learn(
         from sklearn.base import clone
         from sklearn.pipeline import Pipeline
 
-        from slabsvm.files import save
         from slabsvm.files.tables import frame, stacked
 
         pipeline, how = _model_and_reading(model, options)
@@ -91,20 +90,15 @@ def learn(
         with heard() as doubts, steps("Learning") as progress:
             detector.set_params(progress=progress).fit(encoder.transform(good), sample_weight=weights, **rows)
         fitted = Pipeline([(pipeline.steps[0][0], encoder), ("detector", detector)])
-        save(fitted, output)
-        if as_json:
-            counts = {name: len(some) for name, some in labelled.items()}
-            facts = {"model": str(output), "rows": len(good), **counts, "expected_recall": expected_recall(detector)}
-            say_json({**facts, "warnings": doubts})
-            return
-        outliers, others = (len(some) for some in labelled.values())
-        say(
+        counts = {name: len(some) for name, some in labelled.items()}
+        facts = {"rows": len(good), **counts, "expected_recall": expected_recall(detector)}
+        outliers, others = counts.values()
+        lines = [
             f"Learned {len(good):,} rows of {named(training)}, {counted(outliers, 'known outlier')} and "
-            f"{counted(others, 'row')} that looked abnormal and are good."
-        )
-        say(recall_said(detector, detector.recall))
-        warn(doubts)
-        say(model_said(fitted, output))
+            f"{counted(others, 'row')} that looked abnormal and are good.",
+            recall_said(detector, detector.recall),
+        ]
+        keep(fitted, output, facts, lines, doubts, as_json=as_json)
 
 
 def _model_and_reading(path: Path, options: dict[str, Any]) -> tuple[Any, Any]:

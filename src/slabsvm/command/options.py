@@ -62,7 +62,7 @@ reading_options = _together(
         "--decimal",
         metavar="CHARACTER",
         default=",.",
-        help="The decimal point, . or , in all columns. [default: by each column]",
+        help="The decimal mark, . or , where a column does not tell, as 1.234. [default: that of the others]",
     ),
     click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="Of a text."),
     click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
@@ -117,6 +117,7 @@ def encoder_of(options: dict[str, Any]) -> TableEncoder:
         id_column=options["id"],
         weight_column=options["weight"],
         missing=options["missing"],
+        decimal=options["decimal"] if options["decimal"] in (".", ",") else None,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from slabsvm.command.terminal import printable
 from slabsvm.tables.columns import Column, Numbers
+from slabsvm.tables.texts import number_of
 
 if TYPE_CHECKING:
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 # Columns of less of the blame are not named.
 LEAST = 0.01
 GAP = "(empty)"
+# Numbers between these would be 1.01e+03 with three digits.
+LEAST_EXPONENT, MOST_EXPONENT = 1e3, 1e6
 # So many columns are named in a line, and so many rows kept.
 FEW = 3
 MOST_ROWS = 20
@@ -46,8 +49,10 @@ class Reason:
         return f"{self.column}={self.cell}{self.against()} ({self.part:.0%})"
 
     def against(self) -> str:
-        """Return what was expected, as the end of a sentence."""
-        return "" if np.isnan(self.expected) else f", expected {self.expected:.3g}"
+        """Return what was expected, as the end of a sentence; "" where it is what was found."""
+        found = number_of(self.cell, ".")
+        said = not np.isnan(self.expected) and (found is None or short(found) != short(self.expected))
+        return f", expected {short(self.expected)}" if said else ""
 
 
 @dataclass(frozen=True)
@@ -162,6 +167,11 @@ def _beyond(column: Column, cells: Cells) -> IndexArray:
         return np.zeros(len(cells.missing), dtype=np.intp)
     values = column.read(cells).values
     return np.asarray((values > column.high).astype(np.intp) - (values < column.low))
+
+
+def short(number: float) -> str:
+    """Return a number with three digits, or with those before its point where these are some more."""
+    return f"{number:.0f}" if MOST_EXPONENT > abs(number) >= LEAST_EXPONENT else f"{number:.3g}"
 
 
 def shown(cells: Any, row: int) -> str:

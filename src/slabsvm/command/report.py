@@ -45,12 +45,15 @@ li ul { padding-left: 1.1rem; margin: .1rem 0 } li ul li { margin: 0 }
 svg { width: 100%; height: auto; display: block } svg text { fill: var(--ink); font: 14px system-ui, sans-serif }
 .learned { fill: var(--pale) } .kept { fill: var(--good) } .rejected { fill: var(--out) }
 .plane { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 5 4 } .floor { stroke: var(--soft) }
-@media (max-width: 600px) { svg text { font-size: 26px } table { font-size: .8rem } th, td { padding: .25rem .3rem } }
+@media (max-width: 600px) { svg text { font-size: 26px } .paper text { font-size: inherit }
+  table, pre { font-size: .8rem } th, td { padding-right: .6rem } }
 .bar, .key { print-color-adjust: exact; -webkit-print-color-adjust: exact }
 .line { fill: none; stroke: var(--good); stroke-width: 2.5 } .half { stroke: var(--soft) } .dot { fill: var(--good) }
 .dot.half { fill: var(--soft); stroke: none } .best { fill: none; stroke: var(--out); stroke-width: 3 }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums } .wide { overflow-x: auto }
-th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums } .wide, pre { overflow-x: auto }
+th, td { padding: .25rem 1rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap }
+.warning { border-left: 4px solid var(--out); padding-left: 1rem } .paper { background: #fff; margin: 1rem 0 }
+pre { font-size: .85rem }
 .key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 0; vertical-align: -.1rem }
 """
 
@@ -142,13 +145,13 @@ class Drift:
             return f"No verdict: {self.why_not}."
         if self.monitor.alarm_:
             return (
-                f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. Of good tables "
-                f"{self.monitor.alpha:.0%} at most raise one."
+                f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. At most "
+                f"{self.monitor.alpha:.0%} of tables of good rows would raise one."
             )
         return "No change is seen, in the order of the rows."
 
 
-def page(run: Run, histogram: Histogram, drift: Drift, *, table: str, model: str) -> str:
+def page(run: Run, histogram: Histogram, drift: Drift, *, name: str, model: str) -> str:
     """Return the report as HTML."""
     rejected, expected = run.rejected, run.scorer.expected_rejected()
     lead = f"{rejected:,} of {counted(run.rows, 'row')} are rejected ({run.share:.1%})."
@@ -157,11 +160,12 @@ def page(run: Run, histogram: Histogram, drift: Drift, *, table: str, model: str
         mean, spread = expected * run.rows, 2.0 * np.sqrt(expected * (1.0 - expected) * run.rows)
         low, high = max(0.0, mean - spread), min(float(run.rows), mean + spread)
         foretold = (
-            f"Of as many good rows {low:,.0f} to {high:,.0f} would be ({expected:.1%}, by chance more or fewer). "
+            f"Of {run.rows:,} good rows {low:,.0f} to {high:,.0f} would be ({expected:.1%}, give or take chance). "
         )
-        foretold += "More are." if rejected > high else "Fewer are." if rejected < low else "That is as expected."
+        beside = "more than" if rejected > high else "fewer than" if rejected < low else "as many as"
+        foretold += f"These are {beside} expected."
     body = [
-        f"<h1>{escape(table)}</h1>",
+        f"<h1>{escape(name)}</h1>",
         f'<p class="lead">{escape(lead)} {escape(foretold)}</p>',
         f"<p><strong>Drift</strong>: {escape(drift.said())}</p>",
         f'<p class="soft">Scored by {escape(model)}, learned from {counted(run.scorer.encoder.n_rows_, "row")}.</p>',
@@ -173,7 +177,7 @@ def page(run: Run, histogram: Histogram, drift: Drift, *, table: str, model: str
         *_drivers(run.tally.drivers()[:MOST_DRIVERS]),
         *_outliers(run.tally.outliers),
     ]
-    return document(f"{table}: scored rows", body)
+    return document(f"{name}: scored rows", body)
 
 
 def document(title: str, body: Sequence[str]) -> str:
@@ -186,6 +190,18 @@ def document(title: str, body: Sequence[str]) -> str:
         + "\n".join([*body, f'<p class="soft">Made by slabsvm {escape(__version__)}.</p>'])
         + "\n</main></body></html>\n"
     )
+
+
+def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table below its title, which scrolls by itself where it is wider than the page."""
+    lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    return [
+        f"<h2>{escape(title)}</h2>",
+        f'<div class="wide" role="region" aria-label="{escape(title)}" tabindex="0">',
+        f"<table><thead><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr></thead><tbody>",
+        *(f"<tr>{line}</tr>" for line in lines),
+        "</tbody></table></div>",
+    ]
 
 
 def _drivers(drivers: Sequence[Driver]) -> list[str]:

@@ -115,7 +115,7 @@ def score(
         with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:
-            write_whole(html, page(run, histogram, drift, table=table.name, model=model.name))
+            write_whole(html, page(run, histogram, drift, name=table.name, model=model.name))
         if not run.ended:
             say_unread(run.rows)
         warn(doubts)

@@ -22,6 +22,7 @@ from slabsvm.command.terminal import printable, read_no_more, say
 from slabsvm.detectors.explained import refuse_mixers, shares_of
 from slabsvm.tables.columns import Encoded, Numbers, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import TableEncoder, require_columns
+from slabsvm.tables.texts import NO_MARKS
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -69,7 +70,7 @@ def columns_read(names: RowNames) -> dict[str, Any]:
     texts = [
         column.name
         for column in encoder.columns_
-        if not (isinstance(column, Numbers) and column.writing in (None, "."))
+        if not (isinstance(column, Numbers) and column.writing in (None, ".", NO_MARKS))
     ]
     # A column that is learned, too, has gaps.
     ids = {names.column} - {None, *(column.name for column in encoder.columns_)}

@@ -6,19 +6,23 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slabsvm.command import INTERRUPTED
 from slabsvm.data.files import is_stream
 from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
+
+if TYPE_CHECKING:
+    from slabsvm.tables import TableError
 
 # Where a click context keeps the words of the command line.
 WORDS = "slabsvm.words"
@@ -35,6 +39,8 @@ STATUSES = (
 PARAMETER = re.compile(
     r"\((array|categories|columns|decimal|drop|encoding|format|gaps|id|keep|missing|separator|weight)\)|\(no header\)",
 )
+# Options of which one value holds: the last.
+ONCE = {"--separator", "--decimal", "--encoding", "--format"}
 # So many letters of a name are shown.
 MOST_SHOWN = 60
 # Warnings of the libraries below are for programmers.
@@ -100,13 +106,34 @@ def read_no_more(stream: Any) -> None:
 
 @contextmanager
 def about(path: Path) -> Iterator[None]:
-    """Name the table in errors about it."""
+    """Name the table in errors about it, with the command line that takes it as it is."""
     from slabsvm.tables import TableError
 
     try:
         yield
     except TableError as error:
-        raise click.ClickException(f"{named(path)}: {with_options(str(error))}") from error
+        text = f"{named(path)}: {with_options(str(error))}{_ready_line(error.errors)}"
+        raise click.ClickException(text) from error
+
+
+def _ready_line(errors: Sequence[TableError]) -> str:
+    """Return the command line that takes a table with these errors, "" where there is none."""
+    context = click.get_current_context()
+    given = list(context.meta.get(WORDS) or ())
+    options = {name for parameter in context.command.params for name in parameter.opts}
+    remedies: dict[str, list[str]] = {}
+    for option, value in (error.remedy for error in errors if error.remedy is not None):
+        values = remedies.setdefault(f"--{option}", [])
+        values += [value] if value not in values else []
+    # A subcommand that is called by itself, as from Python, has no command line; some have no such options.
+    if not given or not remedies or not remedies.keys() <= options:
+        return ""
+    for option in remedies.keys() & ONCE & set(given):
+        place = given.index(option)
+        del given[place : place + 2]
+    words = [word for option, values in remedies.items() for word in (option, ",".join(values)) if word]
+    mended = "" if all(error.remedy for error in errors) else ", once the other columns are mended"
+    return f"\nThis command line takes it{mended}:\n  {shlex.join([*given, *words])}"
 
 
 def named(path: Path) -> str:

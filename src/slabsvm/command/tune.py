@@ -12,7 +12,7 @@ import click
 
 from slabsvm.command.fit import GoodRows, carried_out, detector_of, expected_recall, recall_said, rejected_by
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import STATUSES, named, plain_errors, steps
+from slabsvm.command.terminal import STATUSES, named, steps
 
 # gamma, as multiples of one over the number of coordinates that vary.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -107,10 +107,7 @@ def tune(
             said.append(f"Wrote {named(html)}.")
         return model, facts, [f"Tried {len(seen)} candidates, the best first:", *_shown(seen), *said]
 
-    with plain_errors("report", table=table, output=output, report=html):
-        # Files are refused before the search.
-        pass
-    carried_out(table, output, options, learn, as_json=as_json)
+    carried_out(table, output, options, learn, as_json=as_json, report=html)
 
 
 def _nus(detector: Any, rejection: float) -> dict[str, list[float]]:
@@ -197,19 +194,16 @@ TITLES = {
 
 def _page(table: str, seen: list[dict[str, Any]], said: list[str], criterion: str, usual: float) -> list[str]:
     """Return the elements of a page: what is best and by how much, a picture, and all candidates."""
-    names = list(seen[0])
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    rows = ("".join(f"<td>{row[name]:.4g}</td>" for name in names) for row in seen)
+    from slabsvm.command.report import table as table_of
+
     measured = WORDS_OF_CRITERIA[criterion][0]
+    rows = [[f"{value:.4g}" for value in row.values()] for row in seen]
     return [
         f"<h1>{escape(table)}: what was tried</h1>",
         *(f"<p>{escape(line)}</p>" for line in said),
         f"<h2>{TITLES[measured][0]}</h2>",
         *([_picture(seen, measured, usual)] if measured in seen[0] else []),
-        f"<h2>All {len(seen)} candidates</h2>",
-        '<div class="wide" role="region" aria-label="All candidates" tabindex="0">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table>",
-        "</div>",
+        *table_of(f"All {len(seen)} candidates", list(seen[0]), rows),
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,7 +24,17 @@ from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, Block, Records
 from slabsvm.runtime.caller import load
-from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, shown
+from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, shown
+from slabsvm.tables.texts import (
+    FIRST,
+    POINTS,
+    THOUSANDS,
+    has_groups,
+    is_placeholder,
+    may_be_thousands,
+    number_of,
+    writing_of,
+)
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -43,6 +54,8 @@ STREAMS = (*TEXTS, "svmlight")
 PIECE_CELLS = 2**19
 # Either is a decimal point, as where nobody says which one is: each column has its own.
 EITHER = ",."
+# The line of the first row behind a header of one line.
+FIRST_ROW = 2
 # Cells of a text that are gaps: those that pandas takes for gaps unless it is told otherwise.
 GAPS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
@@ -106,7 +119,8 @@ def whole(path: Path, how: Reading) -> Any:
     """
     if how.named(path) in TEXTS:
         with _records(path, how) as records:
-            table = _frame(records, list(records), how)
+            plain = path.is_file() and path.suffix.lower() != ".gz" and _encoding(how) == "utf-8"
+            table = _frame(records, list(records), how, path if plain else None)
     else:
         parts = list(pieces(path, how))
         if not parts:
@@ -146,24 +160,39 @@ def _texts(path: Path, how: Reading) -> Iterator[Any]:
             frame = _frame(records, [block], how)
             # A block may hold nothing but empty lines.
             if len(frame):
-                yield frame
+                yield _with_numbers(frame, how)
 
 
-def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
-    """Return a table of blocks, whose records are counted before it is believed."""
+def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path | None = None) -> Any:
+    """Return a table of blocks, whose records are counted before it is believed; path is the file that holds them."""
     pandas, columns = _pandas(), records.names
-    content = b"".join([block.content for block in blocks])
+
+    def content(blocks: Sequence[Block] = blocks) -> io.BytesIO:
+        return io.BytesIO(b"".join([block.content for block in blocks]))
+
     # A table of one column has gaps that look like empty lines.
-    common = {"sep": records.separator, "header": None, "names": columns, "skip_blank_lines": len(columns) > 1}
+    common: dict[str, Any] = {
+        "sep": records.separator,
+        "header": None,
+        "names": columns,
+        "skip_blank_lines": len(columns) > 1,
+    }
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
     texts = {name: str for name in columns if name in how.texts or name in how.ids}
-    decimal = "." if how.decimal == EITHER else how.decimal
+    common |= {"dtype": texts, "decimal": "." if how.decimal == EITHER else how.decimal, "encoding": "utf-8", **gaps}
     try:
-        frame = pandas.read_csv(
-            io.BytesIO(content), dtype=texts, decimal=decimal, low_memory=False, encoding="utf-8", **gaps, **common
-        )
+        # Of files pandas 3 reads parts at once, and texts of a column are no objects: objects are parts that differ.
+        # To skip a header of several lines, whose names hold line feeds, it would count otherwise.
+        if path is None or not blocks or blocks[0].line > FIRST_ROW or pandas.__version__ < "3":
+            frame = pandas.read_csv(content(), low_memory=False, **common)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pandas.errors.DtypeWarning)
+                frame = pandas.read_csv(path, skiprows=blocks[0].line - 1, **common)
+            if mixed := [name for name, cells in frame.items() if cells.dtype == object]:
+                frame[mixed] = pandas.read_csv(content(), low_memory=False, usecols=mixed, **common)[mixed]
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as error:
         records.examine(blocks)
         if isinstance(error, pandas.errors.EmptyDataError):
@@ -174,15 +203,59 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
         records.examine(blocks)
         raise TableError("its rows are longer than its header")
     records.check(blocks, len(frame))
+
+    def written(names: list[str], **few: int) -> Any:
+        some = blocks[:1] if few else blocks
+        return pandas.read_csv(content(some), usecols=names, **common | {"dtype": str, **few})
+
+    if how.decimal == EITHER:
+        _keep_thousands(frame, written, records.separator)
     # Whole numbers beside gaps are floats of 16 digits, and may have more.
-    long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
-    if long:
-        written = pandas.read_csv(io.BytesIO(content), usecols=long, dtype=str, encoding="utf-8", **common)
-        for name, cells in written.items():
-            if cells.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
-                digits = [int(text) if isinstance(text, str) else None for text in cells]
+    for name, cells in frame.items():
+        if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any():
+            texts = written([name])[name]
+            if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
+                digits = [int(text) if isinstance(text, str) else None for text in texts]
                 frame[name] = pandas.Series(digits, index=frame.index, dtype=object)
     return frame
+
+
+def _with_numbers(frame: Any, how: Reading) -> Any:
+    """Return a table in which texts with marks between thousands are numbers, where the decimal mark is known."""
+    if (writing := THOUSANDS.get(how.decimal)) is not None:
+        for name, cells in frame.items():
+            said = name in how.texts or name in how.ids
+            if is_text(cells) and not said and None not in _numbers_of(cells.iloc[:FIRST], writing).values():
+                numbers = _numbers_of(cells, writing)
+                frame[name] = cells if None in numbers.values() else cells.map(numbers).astype(float)
+    return frame
+
+
+def _numbers_of(cells: Any, writing: str) -> dict[str, float | None]:
+    """Return the number of each text of a column, NaN where it stands for an empty cell, None where it is none."""
+    return {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in cells.dropna().unique()}
+
+
+def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
+    """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas.
+
+    written gives columns as they are written, or so many rows of them (nrows).
+    """
+    numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
+    firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if is_text(cells))
+    commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
+    if not numbers or (separator != ";" and not any(commas)):
+        return
+
+    def in_groups(found: Any) -> list[str]:
+        return [name for name in found if has_groups(found[name].dropna())]
+
+    # The first rows tell of most columns that they are what they look like.
+    numbers = [name for name in in_groups(written(numbers, nrows=FIRST)) if may_be_thousands(frame[name].to_numpy())]
+    if numbers:
+        found = written(numbers)
+        for name in in_groups(found):
+            frame[name] = found[name]
 
 
 @contextmanager
@@ -196,9 +269,11 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
             f"{shown(how.decimal)} (decimal)"
         )
     with _opened(path, live=how.live) as file:
-        yield Records(
-            file, separator=separator, encoding=how.encoding.lower().replace("utf8", "utf-8"), header=how.header
-        )
+        yield Records(file, separator=separator, encoding=_encoding(how), header=how.header)
+
+
+def _encoding(how: Reading) -> str:
+    return how.encoding.lower().replace("utf8", "utf-8")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import cached_property
 from math import isnan
 from numbers import Real
 from typing import Annotated, Any, NamedTuple
@@ -19,7 +20,7 @@ import scipy.sparse as sp
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
 from slabsvm.runtime.fields import LATER, Choice
-from slabsvm.tables.texts import WRITINGS, as_number, is_placeholder, is_yes_no, number_of
+from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, is_yes_no, number_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -28,6 +29,9 @@ MOST_SHOWN = 40
 MOST_LINES = 50
 # So many texts are told to be gaps: more are no accident.
 MOST_GAPS = 5
+# Of so many first texts, more than this share must repeat before all texts of a column are told apart.
+FIRST = 1000
+LEAST_REPEATED = 0.1
 # Of whole numbers beyond this some are no float64.
 LAST_EXACT = 2**53
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
@@ -96,6 +100,7 @@ class Cells:
     # The different texts, in the order of their first rows, or all objects; None of numbers and moments
     levels: npt.NDArray[np.object_] | None = None
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
+    repeated: bool = False  # whether a text may be in `levels` once for each cell
 
     @property
     def present(self) -> npt.NDArray[Any]:
@@ -113,6 +118,8 @@ class Cells:
         """
         if self.levels is None:
             return {"b": "boolean", "M": "time"}.get(self.values.dtype.kind, "number")
+        if self.repeated:
+            return "text"
         kinds = {_kind(one) for one in set(map(type, self.levels.tolist()))} or {"number"}
         return "other" if "other" in kinds else kinds.pop() if len(kinds) == 1 else "text"
 
@@ -131,18 +138,18 @@ class Cells:
             # Texts that stood beside other objects are levels once for each cell.
             levels, again = _distinct(levels.tolist())
             values = np.append(again, -1)[values]
-        return replace(self, values=values, missing=values < 0, levels=levels)
+        return replace(self, values=values, missing=values < 0, levels=levels, repeated=False)
 
     def texts(self) -> Cells:
-        """Return the cells as texts, where numbers that are whole have no point."""
+        """Return the cells as texts, each a level once; numbers that are whole have no point."""
         levels, places = self.levels, self.values
         if levels is None:
             places = np.full(len(self.values), -1)
             levels, places[~self.missing] = np.unique(self.present, return_inverse=True)
-        elif set(map(type, levels.tolist())) <= {str}:
+        elif set(map(type, levels.tolist())) <= {str} and not self.repeated:
             return self
         levels, again = _distinct([_text(level) for level in levels.tolist()])
-        return replace(self, values=np.append(again, -1)[places], levels=levels)
+        return replace(self, values=np.append(again, -1)[places], levels=levels, repeated=False)
 
     def named(self) -> list[str]:
         """Return the texts of all cells, (n,); "" where one is empty."""
@@ -151,8 +158,9 @@ class Cells:
         levels = [*texts.levels.tolist(), ""]
         return [levels[place] for place in texts.values.tolist()]
 
+    @cached_property
     def counts(self) -> IndexArray:
-        """Return how often each level is there."""
+        """How often each level is there."""
         assert self.levels is not None, "numbers have no levels"
         return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
@@ -171,12 +179,13 @@ class Cells:
 
             cells = self.read(numbers_of, learned, learning=learning)
         elif self.values.dtype.kind in NUMERIC:
-            cells = replace(self, values=np.where(self.missing, np.nan, self.values.astype(np.float64)))
+            values = self.values.astype(np.float64, copy=False)
+            cells = replace(self, values=np.where(self.missing, np.nan, values) if self.missing.any() else values)
             # A boolean may be written as 0 or 1, and a number not as a boolean.
-            known = np.isin(cells.values, (0.0, 1.0)) if boolean else self.values.dtype.kind != "b"
-            wrong = ~(known | self.missing)
-            if wrong.any():
-                row = int(wrong.argmax())
+            is_bool = self.values.dtype.kind == "b"
+            known = np.isin(values, (0.0, 1.0)) if boolean else np.full(len(values) if is_bool else 0, False)
+            if not (known := known | self.missing[: len(known)]).all():
+                row = int(known.argmin())
                 raise self.error(f"{shown(self.cell(row))} stands where the model learned {learned}", row)
         else:
             raise self.error(f"it holds times, where the model learned {learned}")
@@ -210,10 +219,10 @@ class Cells:
         assert self.levels is not None
         levels, rows = self.levels[strange].tolist(), np.flatnonzero(np.append(strange, False)[self.values])
         first, row = levels[0], int(rows[0])
-        more = f" (and {len(rows) - 1:,} cells more)" if len(rows) > 1 else ""
+        more = f" (and {counted(len(rows) - 1, 'more such cell')})" if len(rows) > 1 else ""
         if not learning:
             comma = learned == "numbers" and number_of(first, ",") is not None
-            cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell"
+            cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell, or empty it"
             what = f"{shown(first)} stands where the model learned {learned}{more}. {cure}"
             return self.error(what, row, remedy=("decimal", ",") if comma else None)
         texts = list(dict.fromkeys(str(level).strip() for level in levels))
@@ -303,6 +312,10 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     if getattr(column.dtype, "kind", "") in NUMERIC and isinstance(column.dtype, np.dtype):
         return _cells(name, column.to_numpy())
     if is_text(column):
+        if len(column) > FIRST and column.iloc[:FIRST].nunique() > (1 - LEAST_REPEATED) * FIRST:
+            # Telling so many texts apart, such as times, takes longer than reading them.
+            missing, levels = column.isna().to_numpy(dtype=bool), column.to_numpy(dtype=object)
+            return Cells(name, np.where(missing, -1, np.cumsum(~missing) - 1), missing, levels[~missing], repeated=True)
         codes, levels = column.factorize()
         return Cells(name, codes.astype(np.intp), codes < 0, np.asarray(levels.to_numpy(), dtype=object))
     said = str(column.dtype)
@@ -504,8 +517,19 @@ class Numbers(Column):
             return Described("yes/no", "False, True", LEARNED)
         known = self.low is not None and self.high is not None
         span = f"{self.low:.6g} to {self.high:.6g}, " if known else ""
-        kind = "decimal comma" if self.writing in (",", "1.234,5") else "number"
-        return Described(kind, f"{span}median {self.median:.6g}", LEARNED)
+        kind = {
+            ",": "decimal comma",
+            "1,5%": "decimal comma",
+            POINTS: f"number as {POINTS}",
+            COMMAS: f"number as {COMMAS}",
+        }
+        return Described(kind.get(self.writing or ".", "number"), f"{span}median {self.median:.6g}", LEARNED)
+
+    def mark(self) -> str:
+        """Return the decimal mark of these numbers in their table, "" where nothing tells."""
+        if self.writing in (",", "1,5%", POINTS):
+            return ","
+        return "." if self.writing == COMMAS or (self.low or 0.0) % 1 or (self.high or 0.0) % 1 else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -521,7 +545,7 @@ class Categories(Column):
     def learned(cls, cells: Cells) -> Categories:
         """Return what texts say, of which some are there."""
         assert cells.levels is not None
-        order, counts = np.argsort(cells.levels), cells.counts()
+        order, counts = np.argsort(cells.levels), cells.counts
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
@@ -567,10 +591,9 @@ class Categories(Column):
         """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""
         if len(self.levels) * ROWS_FOR_EACH <= n_rows or self.singles < SURE_SINGLES:
             return ""
-        new = f"{self.singles / n_rows:.0%}"
         return (
             f"Column {shown(self.name)} has {len(self.levels):,} categories in {counted(n_rows, 'row')}, such as "
-            f"{shown(self.levels[0])}, and {self.singles:,} were met once: about {new} of new rows "
-            "will have one that was never met, and each is a coordinate, by which a model grows. If they are "
-            "quantities, make numbers of them; otherwise leave the column out (drop), or put categories together."
+            f"{shown(self.levels[0])}; {self.singles:,} are in one row only. About {self.singles / n_rows:.0%} of new "
+            "rows will have a category that was never seen, and be rejected for it. Leave the column out (drop), merge "
+            "categories, or make numbers of them if they are quantities."
         )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.exceptions import DataConversionWarning, DataDimensionalityWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -30,7 +30,7 @@ from slabsvm.tables.columns import (
     shown,
     table_of,
 )
-from slabsvm.tables.plan import LeftOut, Plan, Rules, many_texts, refused, taken
+from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, many_texts, nothing_left, refused, taken
 from slabsvm.tables.times import PARTS
 
 MISSING = ("indicate", "impute", "refuse")
@@ -71,6 +71,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         times out. "elapsed" counts the days since the first row; every later row then differs from all training rows.
     gaps : sequence of str, default=()
         Texts that mean empty cells. Among numbers and times "-", "?", "#REF!" and similar texts are empty in any case.
+    decimal : {",", "."} or None, default=None
+        The decimal mark of numbers that are texts, where it cannot be seen: "." reads "11.073" as 11.073, and "," as
+        11073. None goes by the other columns: in a table of decimal commas points stand between thousands. If they do
+        not tell, points are decimal points, with a warning, and commas are an error.
     id_column, weight_column : str or None, default=None
         The columns that name and weigh the rows. They are not learned.
     missing : {"indicate", "impute", "refuse"}, default="indicate"
@@ -109,6 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "keep": [list, tuple],
         "times": [list, tuple],
         "gaps": [list, tuple],
+        "decimal": [StrOptions({",", "."}), None],
         "id_column": [str, None],
         "weight_column": [str, None],
         "missing": [StrOptions(set(MISSING))],
@@ -120,6 +125,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     keep: Sequence[str] = ()
     times: Sequence[str] = ("hour", "weekday")
     gaps: Sequence[str] = ()
+    decimal: str | None = None
     id_column: str | None = None
     weight_column: str | None = None
     missing: str = "indicate"
@@ -145,32 +151,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -----
         DataDimensionalityWarning
             If there are many categories, with fewer than five rows each.
+        DataConversionWarning
+            If a point may be a decimal point or stand between thousands.
         """
         del y
         found = self.planned(X)
         if found.errors:
             raise refused(found.errors)
-        if not found.columns:
-            left_out = counted(len(found.left_out), "column")
-            more = f": {left_out} of identifiers, texts or no value" if found.left_out else ""
-            raise TableError(f"no column is left to learn from{more}")
         self.columns_, self.left_out_ = found.columns, found.left_out
         self.n_rows_ = found.n_rows
         self.n_features_in_ = len(found.names)
         self.feature_names_in_ = np.array(found.names, dtype=object)
-        if len(self.get_feature_names_out()) == 1:
-            raise TableError(
-                f"no column varies: {counted(len(found.columns), 'column')} of one value each. Nothing is to be learned"
-            )
-        for column in self.columns_:
-            if isinstance(column, Categories) and (doubt := column.doubt(self.n_rows_)):
-                warn(doubt, DataDimensionalityWarning)
         return self
 
     def planned(self, X: Any) -> Plan:
         """Return how `fit` would take each column of a table, with the errors of all columns. Nothing is learned.
 
-        It raises TableError if the table has fewer than two rows, no columns, or not the columns that parameters name.
+        It warns as `fit` does, and raises TableError if the table has fewer than two rows, no columns, or not the
+        columns that parameters name.
         """
         X = table_of(X)
         names = places_of(X)
@@ -185,7 +183,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         aside = self._aside()
         rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
 
-        def planned(name: str) -> Column | LeftOut:
+        def planned(name: str) -> Column | LeftOut | Undecided:
             said = name in rules.categories or name in rules.keep or rules.gaps or self.missing == "refuse"
             if not said and (found := many_texts(X, names, name)) is not None:
                 return found
@@ -195,9 +193,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return taken(cells, rules)
 
         asked = [name for name in names if name not in aside and (self.columns is None or name in self.columns)]
-        found, errors = _of_each(asked, planned)
+        read, errors = _of_each(asked, planned)
+        found, more, doubts = decided(read, lambda name: self.cells(X, names, name).numbers().present, self.decimal)
         columns = tuple(one for one in found if isinstance(one, Column))
         left_out = tuple(one for one in found if isinstance(one, LeftOut))
+        for doubt in doubts:
+            warn(doubt, DataConversionWarning)
+        for column in columns:
+            if isinstance(column, Categories) and (doubt := column.doubt(n_rows)):
+                warn(doubt, DataDimensionalityWarning)
+        errors += more
+        if not errors and not any(map(self._outputs, columns)):
+            errors.append(nothing_left(columns, left_out, tuple(names)))
         return Plan(n_rows, columns, left_out, tuple(names), tuple(errors), aside)
 
     def plan(self) -> Plan:
@@ -226,7 +233,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"X has {len(names)} features, but TableEncoder is expecting {self.n_features_in_} features as input"
             )
         by_name = {column.name: column for column in self.columns_}
-        require_columns(names, dict.fromkeys(by_name))
+        aside = self._aside()
+        require_columns([name for name in names if name not in aside], dict.fromkeys(by_name))
 
         def coded(name: str) -> Encoded:
             return self._coded(by_name[name], self.cells(X, names, name))
@@ -347,9 +355,13 @@ def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> No
         if near:
             cure = "Then rename that" if asked[name] is None else "Then name that"
             what += f". Is it {shown(by_lower[near[0]])}? {cure}"
+        elif len(absent) == 1 and asked[name] is not None:
+            what += f". The table has {listed(others or names, 10)}. Name one of these, or none"
         elif len(absent) == 1:
-            what += f". The table has {listed(others or names, 10)}"
-            what += "" if asked[name] is None else ". Name one of these, or none"
+            what += ", which the model has learned"
+            also = f". If it is one of {listed(others, 10)}, rename that; otherwise add" if others else ". Add"
+            what += f"{also} it, or learn a model without it"
         errors.append(TableError(what, column=name))
-    also = f", and its others are {listed(others, 10)}" if others else ""
-    raise TableError.of(errors, f"the table lacks {len(errors):,} columns{also}")
+    also = f", and has others: {listed(others, 10)}" if others else ""
+    asker = " that the model has learned" if None in asked.values() else ""
+    raise TableError.of(errors, f"the table lacks {len(errors):,} columns{asker}{also}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
 from slabsvm.tables.columns import (
     LAST_EXACT,
@@ -25,7 +26,16 @@ from slabsvm.tables.columns import (
     quoted,
     shown,
 )
-from slabsvm.tables.texts import MOST_NUMBERS, none_are_numbers, writing_of
+from slabsvm.tables.texts import (
+    MOST_NUMBERS,
+    NO_MARKS,
+    THOUSAND,
+    THOUSANDS,
+    may_be_thousands,
+    none_are_numbers,
+    number_of,
+    writing_of,
+)
 from slabsvm.tables.times import PARTS, Times, looks_like_times
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
@@ -36,6 +46,8 @@ MOST_LEVELS = 1000
 NAMES_OF_IDENTIFIERS = re.compile(
     r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$",
 )
+# A number with a sign of money before it, or a unit behind it.
+UNIT = re.compile(r"\s*(?:(?P<before>[^\w\s.,+-])\s*[+-]?\d[\d.,]*|[+-]?\d[\d.,]*\s*(?P<behind>[^\d\s.,:/-]{1,5}))\s*")
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
@@ -69,6 +81,37 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class Undecided:
+    """Numbers as texts, whose points, or commas, may be decimal marks or stand between thousands."""
+
+    cells: Cells
+    mark: str  # "." or ","
+
+    def read(self, decimal: str) -> Numbers:
+        """Return the numbers, where one mark is known to be the decimal one."""
+        return Numbers.learned(self.cells, boolean=False, writing=self._writing(decimal))
+
+    def doubt(self) -> str:
+        """Return what is doubtful where points are taken for decimal points."""
+        return f"Column {shown(self.cells.name)}: {self._said('It is read as the former. ')}."
+
+    def error(self) -> TableError:
+        """Return the error of commas, which are taken for neither."""
+        return self.cells.error(self._said(""), remedy=("decimal", ","))
+
+    def _writing(self, decimal: str) -> str:
+        return decimal if decimal == self.mark else THOUSANDS[decimal]
+
+    def _said(self, taken_for: str) -> str:
+        text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
+        point, comma = (f"{number_of(text, self._writing(decimal)):.12g}" for decimal in ".,")
+        return (
+            f"{shown(text)} may mean {point} or {comma}, and no other column tells which. {taken_for}Say which mark is "
+            f"the decimal one (decimal): . for {point}, or , for {comma}"
+        )
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is done with the columns of a table."""
 
@@ -88,15 +131,20 @@ class Plan:
             kind, holds, done = one.described()
             empty = f"{one.n_missing:,}" if one.n_missing else ""
             found[one.name] = (kind, empty, holds, self.aside.get(one.name, done))
-        found |= {str(error.column): ("?", "", "", "to be mended: see below") for error in self.errors}
+        found |= {error.column: ("?", "", "", "to be mended: see below") for error in self.errors if error.column}
         return [(name, *line) for name, line in found.items()]
+
+    def naming(self) -> Plan:
+        """Return the plan where the first identifier names the rows, as the command has it."""
+        name = self.identifier()
+        return self if name is None else replace(self, aside={**self.aside, name: "names the rows"})
 
     def identifier(self) -> str | None:
         """Return the first column that names each row, None where there is none."""
         return next((one.name for one in self.left_out if one.taken_for == "identifier" and not one.n_missing), None)
 
 
-def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
+def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     """Return what a column is taken for by its cells.
 
     Raises TableError: it cannot be taken as it is.
@@ -112,24 +160,62 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
         case "time":
             return _times(cells, rules)
         case "text":
-            return _texts(cells.texts(), rules)
+            return _texts(cells if cells.repeated else cells.texts(), rules)
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
 
 
-def _texts(cells: Cells, rules: Rules) -> Column | LeftOut:
+def decided(
+    found: Sequence[Column | LeftOut | Undecided], numbers: Callable[[str], FloatArray], said: str | None
+) -> tuple[list[Column | LeftOut], list[TableError], list[str]]:
+    """Return columns whose marks are known, by what a user said or the other columns show; errors, and doubts.
+
+    A table has one decimal mark: where some columns have commas and none has points, points are between thousands.
+    numbers gives those of a column, without gaps.
+    """
+    known = [one for one in found if isinstance(one, Numbers) and not one.boolean]
+    plain = [one.name for one in known if one.writing == "."]
+    has_commas = any(one.mark() == "," for one in known)
+    # What was read as 11.073 before it came here may have been written for 11,073.
+    suspect = {name for name in plain if has_commas and may_be_thousands(numbers(name), MOST_NUMBERS)}
+    marks = {one.mark() for one in known if one.name not in suspect} - {""}
+    decimal = said or (marks.pop() if len(marks) == 1 else None)
+    columns: list[Column | LeftOut] = []
+    errors, doubts = [], []
+    for one in found:
+        if isinstance(one, Undecided):
+            if decimal is None and one.mark == ",":
+                errors.append(one.error())
+                continue
+            doubts += [one.doubt()] if decimal is None else []
+            try:
+                columns.append(one.read(decimal or "."))
+            except TableError as error:
+                errors.append(error)
+        elif isinstance(one, Numbers) and one.name in plain and decimal == ",":
+            present = numbers(one.name)
+            parts = present[present % 1 != 0]
+            columns.append(replace(one, writing=NO_MARKS) if said or not len(parts) else one)
+            if one.name in suspect and not said:
+                doubts.append(
+                    f"Column {shown(one.name)} has points in a table of decimal commas: {parts[0]:.12g} may have been "
+                    f"written for {THOUSAND * parts[0]:.12g}. If so, keep the cells as texts where the table is read; "
+                    "otherwise say that the point is the decimal mark (decimal)."
+                )
+        else:
+            columns.append(one)
+    return columns, errors, doubts
+
+
+def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     """Return numbers or times that are written as texts, or categories."""
     levels = cells.present.tolist()
-    if len(levels) > 1 and (writing := writing_of(levels, cells.counts())) is not None:
-        if writing == "?":
-            raise cells.error(
-                f"its commas may be decimal points or stand between thousands, as in {shown(levels[0])}. Say "
-                "that they are decimal points (decimal), or write numbers without them",
-                remedy=("decimal", ","),
-            )
+    if len(levels) > 1 and (writing := writing_of(levels, cells.counts)) is not None:
+        if writing.startswith("?"):
+            return Undecided(cells, writing[1])
         return Numbers.learned(cells, boolean=False, writing=writing)
     if looks_like_times(levels):
         return _times(cells, rules)
-    return _categories(cells, kept=cells.name in rules.keep)
+    return _categories(cells.texts(), kept=cells.name in rules.keep)
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
@@ -169,7 +255,7 @@ def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
 
 def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
-    levels, counts = cells.present, cells.counts()
+    levels, counts = cells.present, cells.counts
     many = len(levels) > MOST_LEVELS
     if kept and many:
         raise cells.error(
@@ -185,8 +271,17 @@ def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
 def _names_or_text(first: Cells, n_missing: int, *, unique: bool, why: str) -> LeftOut:
     """Return identifiers, or free text, by their first cells and whether all of them differ."""
     levels = first.present
-    taken_for = "identifier" if unique and _are_names(levels) else "text"
+    if unit := _unit_of(levels[:FIRST].tolist()):
+        why = f"numbers, if {shown(unit)} were not in its cells"
+    taken_for = "identifier" if unique and not unit and _are_names(levels) else "text"
     return LeftOut(first.name, n_missing, taken_for, _examples(levels), why)
+
+
+def _unit_of(texts: Sequence[str]) -> str:
+    """Return what stands beside the number in each text, as in 12 kg; "" where that is not always the same."""
+    parts = [UNIT.fullmatch(text) for text in texts]
+    units = {"" if part is None else part["before"] or part["behind"] for part in parts}
+    return units.pop() if len(units) == 1 else ""
 
 
 def _are_names(levels: Iterable[str]) -> bool:
@@ -202,10 +297,10 @@ def many_texts(table: Any, places: Mapping[str, int], name: str) -> LeftOut | No
         return None
     first = cells_of(table.iloc[:FIRST_ROWS], places, name)
     levels = first.present.tolist()
-    if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts()) is not None:
+    if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts) is not None:
         return None
     numbers = not none_are_numbers(levels)
-    unique = (numbers or _are_names(levels)) and bool((first.counts() == 1).all()) and _all_differ(column)
+    unique = (numbers or _are_names(levels)) and bool((first.counts == 1).all()) and _all_differ(column)
     # Where texts repeat, those of the first that are numbers may be most.
     return None if numbers and not unique else _names_or_text(first, int(column.isna().sum()), unique=unique, why="")
 
@@ -218,6 +313,17 @@ def _all_differ(column: Any) -> bool:
 
 def _examples(texts: Iterable[str]) -> str:
     return ", ".join([*map(shown, islice(texts, 2)), "..."])
+
+
+def nothing_left(columns: Sequence[Column], left_out: Sequence[LeftOut], names: Sequence[str]) -> TableError:
+    """Return the error of a table of which no column is learned: all are of one value, or left out."""
+    if columns:
+        n_columns = counted(len(columns), "column")
+        return TableError(f"no column varies: {n_columns} of one value each, by which no row differs from another")
+    if len(names) == 1 and left_out and " " in names[0]:
+        return TableError(f"it has one column, {shown(names[0])}. Say what is between its cells (separator)")
+    why = f": {counted(len(left_out), 'column')} of identifiers, texts or no value" if left_out else ""
+    return TableError(f"no column is left to learn from{why}. Numbers, times, or texts that repeat are needed")
 
 
 def refused(errors: Collection[TableError]) -> TableError:

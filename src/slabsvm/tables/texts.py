@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import isnan
 from typing import Any
 
@@ -12,9 +12,17 @@ import numpy.typing as npt
 
 # How texts are read as numbers: with a decimal point or a decimal comma, with the other one between thousands, and with
 # a percent sign behind each.
-WRITINGS = (".", ",", "1.234,5", "1,234.5", "1.5%", "1,5%")
-COMMA_GROUPS = re.compile(r"\s*[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?\s*")
-POINT_GROUPS = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+(?:,\d*)?\s*")
+POINTS, COMMAS, NO_MARKS = "1.234,5", "1,234.5", "1234"
+# The last is that of a column without marks in a table of decimal commas, whose points would stand between thousands.
+WRITINGS = (".", ",", POINTS, COMMAS, "1.5%", "1,5%", NO_MARKS)
+# The writing of numbers with marks between thousands, by the decimal mark.
+THOUSANDS = {",": POINTS, ".": COMMAS}
+COMMA_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*")
+POINT_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*")
+# Behind a mark between thousands there are three digits, and whoever writes one writes it from here on.
+THOUSAND = 1000.0
+# A number of three digits behind its point, times 1,000, is this far from a whole one at most.
+CLOSE = 1e-6
 # Texts by which a writing is found, before all are read.
 FIRST = 1000
 # Of texts that are numbers with errors a larger share are numbers.
@@ -53,9 +61,9 @@ def number_of(value: Any, writing: str) -> float | None:
     if writing.endswith("%"):
         bare = value.rstrip().removesuffix("%")
         return None if bare == value.rstrip() else number_of(bare, writing[1])
-    if writing == "1,234.5":
+    if writing == COMMAS:
         return as_number(value.replace(",", "") if COMMA_GROUPS.fullmatch(value) else value)
-    if writing == "1.234,5" and POINT_GROUPS.fullmatch(value):
+    if writing in (POINTS, NO_MARKS) and POINT_GROUPS.fullmatch(value):
         value = value.replace(".", "")
     return as_number(value.replace(",", "."))
 
@@ -78,7 +86,8 @@ def none_are_numbers(levels: Sequence[str]) -> bool:
 def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
     """Return the writing in which most texts are numbers, each there so many times; None where they are not most.
 
-    Where a comma may be a decimal point or stand between thousands, as in all of 1,234 and 5,678, it is "?".
+    Where all points, or commas, may be decimal marks or stand between thousands, as in 980 and 1,234, it is "?." or
+    "?,".
     """
     first = [pair for pair in zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True) if not is_placeholder(pair[0])]
     read = {
@@ -87,13 +96,55 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     best = max(WRITINGS, key=lambda writing: read[writing])
     if read[best] <= MOST_NUMBERS * sum(count for _, count in first):
         return None
-    if best == ".":
-        return best
     # Beyond the first texts thousands may have marks.
     texts = [text for text in levels if not is_placeholder(text)]
+    if best != ".":
+        best = next((one for one in WRITINGS if all(number_of(text, one) is not None for text in texts)), best)
+    if best not in THOUSANDS:
+        return best
+    points, commas = (_in_groups(texts, mark) for mark in ".,")
+    if points and commas is not None:
+        return "?," if commas else POINTS
+    if commas and points is not None:
+        return COMMAS
+    return f"?{best}" if points or commas else best
 
-    def reads_all(writing: str) -> bool:
-        return all(number_of(text, writing) is not None for text in texts)
 
-    best = next(filter(reads_all, WRITINGS), best)
-    return "?" if best == "," and reads_all("1,234.5") else best
+def _in_groups(texts: Collection[str], mark: str) -> bool | None:
+    """Return whether a mark may stand between thousands: three digits are behind each, and all other numbers are small.
+
+    None where no text has the mark.
+    """
+    marked = [text for text in texts if mark in text]
+    if not marked:
+        return None
+    groups = COMMA_GROUPS if mark == "," else POINT_GROUPS
+    return all(map(groups.fullmatch, marked)) and all(_is_small(text) for text in texts if mark not in text)
+
+
+def _is_small(text: str) -> bool:
+    number = number_of(text, ",")
+    return number is None or abs(number) < THOUSAND
+
+
+def has_groups(texts: Iterable[str]) -> bool:
+    """Return whether each point in some texts has three digits behind it, and may stand between thousands."""
+    return all(map(POINT_GROUPS.fullmatch, (text for text in texts if "." in text)))
+
+
+def may_be_thousands(numbers: npt.NDArray[np.float64], least: float = 0.0) -> bool:
+    """Return whether all marks of numbers that were read with decimal points may have stood between thousands.
+
+    11.073 and 980 may be 11,073 and 980; 1,500 would have a mark, and 0.125 and 1.5 have none that stands there. More
+    than a share `least` of those with a point have three digits behind it that are not 0.
+    """
+    found = np.abs(numbers[np.isfinite(numbers)])
+    parts = found[found % 1 != 0]
+    if not len(parts) or parts.min() < 1 or found.max() >= THOUSAND:
+        return False
+    # Most first ones tell, which takes less time.
+    for some in (parts[:FIRST], parts):
+        whole = np.rint(THOUSAND * some)
+        if np.abs(THOUSAND * some - whole).max() > CLOSE or (whole % 10 != 0).mean() < least:
+            return False
+    return True

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.fields import Choice, Many
-from slabsvm.tables.columns import Cells, Column, Described, Encoded
+from slabsvm.tables.columns import LEARNED, Cells, Column, Described, Encoded
 
-Letters = npt.NDArray[np.uint32]  # (n, length)
+Letters = npt.NDArray[np.uint8 | np.uint32]  # (length, n)
+Fields = Any  # 7 of (n,)
 
 HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
 PARTS = (HOUR, WEEKDAY, ELAPSED)
@@ -80,10 +81,10 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
     return np.where(fine, seconds, np.nan), day_first
 
 
-def _fields(values: Sequence[Any]) -> FloatArray:
+def _fields(values: Sequence[Any]) -> Fields:
     """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment.
 
-    One text of each shape is matched, and all of them are read by the places of its digits, (7, n).
+    One text of each shape is matched, and all of them are read by the places of its digits, 7 of (n,).
     """
     if (letters := _of_one_shape(values)) is not None and _is_moment(found := MOMENT.fullmatch(values[0])):
         return _read(found, letters)
@@ -104,21 +105,20 @@ def _is_moment(found: re.Match[str] | None) -> TypeGuard[re.Match[str]]:
 
 
 def _letters(texts: Sequence[str]) -> Letters:
-    """Return the letters of texts of one length, (n, length)."""
-    return np.array(texts).view(np.uint32).reshape(len(texts), -1)
+    """Return the letters of texts of one length, (length, n)."""
+    return np.array(texts).view(np.uint32).reshape(len(texts), -1).T
 
 
 def _of_one_shape(values: Sequence[Any]) -> Letters | None:
     """Return the letters of texts that differ in their digits alone, as a clock writes them; None of others."""
-    if set(map(type, values)) != {str} or len(set(map(len, values))) > 1 or not values[0].isascii():
+    if set(map(type, values)) != {str} or len(set(map(len, values))) > 1 or not values[0]:
         return None
-    letters = _letters(values)
+    if not (text := "".join(values)).isascii():
+        return None
+    letters = np.ascontiguousarray(np.frombuffer(text.encode(), np.uint8).reshape(len(values), -1).T)
     # Letters before 0 are large numbers less 0: these are unsigned.
-    zero = np.uint32(ord("0"))
-    is_digit = letters[0] - zero < N_DIGITS
-    alike = bool((letters[:, is_digit] - zero < N_DIGITS).all()) and all(
-        (letters[:, place] == letters[0, place]).all() for place in np.flatnonzero(~is_digit)
-    )
+    values_of = letters - np.uint8(ord("0"))
+    alike = all((one < N_DIGITS if one[0] < N_DIGITS else one == one[0]).all() for one in values_of)
     return letters if alike else None
 
 
@@ -129,13 +129,18 @@ def _written_plainly(text: str) -> str:
     return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
-def _read(found: re.Match[str], letters: Letters) -> FloatArray:
-    """Return the fields of texts, given by their letters, that have the shape of the one that was found."""
+def _read(found: re.Match[str], letters: Letters) -> Fields:
+    """Return the fields of texts, given by their letters, that have the shape of the one that was found, 7 of (n,)."""
+    none = np.zeros(letters.shape[1], dtype=np.int32)
 
-    def number(start: int, end: int) -> FloatArray:
-        return np.asarray((letters[:, start:end] - float(ord("0"))) @ 10.0 ** np.arange(end - start)[::-1])
+    def number(start: int, end: int) -> npt.NDArray[np.int32]:
+        found = np.zeros(letters.shape[1], dtype=np.int32)
+        for digits in letters[start:end]:
+            found *= 10
+            found += digits
+            found -= ord("0")
+        return found
 
-    none = np.zeros(len(letters))
     name = "iso" if found["iso"] else "other"
     written = found[name] or ""
     parts = [number(*(found.start(name) + end for end in one.span())) for one in re.finditer(r"\d+", written)]
@@ -143,7 +148,7 @@ def _read(found: re.Match[str], letters: Letters) -> FloatArray:
     hour, minute, second = (number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second"))
     if found["half"]:
         hour = hour % 12 + 12 * found["half"].lower().startswith("p")
-    return np.stack([*parts, hour, minute, second, none + ("." in written)])
+    return [*parts, hour, minute, second, none + ("." in written)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +210,8 @@ class Times(Column):
 
     def described(self) -> Described:
         """Return the first and the last moment, and which parts are learned."""
-        done = " and ".join("the days since the first row" if part == ELAPSED else f"its {part}" for part in self.parts)
+        parts = ("the days since the first row" if part == ELAPSED else f"its {part}" for part in self.parts)
+        done = f"{LEARNED}: {' and '.join(parts)}"
         return Described("time", f"{_written(self.start)} to {_written(self.end)}", done)
 
 
