@@ -87,12 +87,7 @@ class Wrapping(BaseEstimator):
         `decisions`: that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
         out. The shares are those of the estimator, rescaled to p-values. A typical row has typical shares; what makes a
         row differ from it grows or shrinks as the decision does. With several models (method="cross") they are the
-        mean.
-
-        Raises
-        ------
-        ValueError
-            For an estimator that `slabsvm.explain` refuses, and with a classifier.
+        mean. Raises ValueError for an estimator that `slabsvm.explain` refuses, and with a classifier.
         """
         check_is_fitted(self)
         return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
@@ -233,6 +228,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Self:
         """Learn from positive samples, and calibrate on held-out ones.
 
+        Raises ValueError for parameters, shapes or values that make no sense, for an estimator whose larger scores are
+        less normal, and for sample_weight with an estimator that does not take it.
+
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
@@ -248,12 +246,6 @@ class ConformalDetector(OutlierMixin, Wrapping):
             learned as a whole. Weights are counts of rows here, so not only their ratios matter. Weights below 1 add
             up, and their sum is rounded down.
         **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
-
-        Raises
-        ------
-        ValueError
-            For parameters, shapes or values that make no sense, for an estimator whose larger scores are less normal,
-            and for sample_weight with an estimator that does not take it. The text says what to do.
 
         Warns
         -----
@@ -340,13 +332,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def threshold(self, alpha: float | None = None) -> float:
         """Return the level of the estimator's decision_function below which rows are rejected at a rate alpha.
 
-        The level is -inf, with a warning, if there are too few calibration samples. It needs no refit.
-
-        Raises
-        ------
-        ValueError
-            If there is no single level: with method="cross" or two_sided=True, or if a row infinitely far away would be
-            above it.
+        The level is -inf, with a warning, if there are too few calibration samples. It needs no refit. Raises
+        ValueError if there is no single level: with method="cross" or two_sided=True, or if a row infinitely far away
+        would be above it.
         """
         check_is_fitted(self)
         if len(self.estimators_) > 1 or self.two_sided:

@@ -71,6 +71,8 @@ WITHOUT_NEXT = 1e-6
 def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool = False) -> FloatArray:
     """Return the p-value of each score, given the scores of held-out positives.
 
+    Raises ValueError for NaN, or no calibration scores.
+
     Parameters
     ----------
     calibration_scores : array-like of shape (n_calibration,)
@@ -83,11 +85,6 @@ def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool 
     Returns
     -------
     p_values : (n_samples,) array of float64, in (0, 1]
-
-    Raises
-    ------
-    ValueError
-        For NaN, or no calibration scores.
 
     References
     ----------
@@ -104,17 +101,12 @@ def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]
 
     The procedure of Benjamini and Hochberg: with p_(1) <= ... <= p_(n), the smallest k are novelties, k being the
     largest with p_(k) <= fdr k / n. Conformal p-values of one split are dependent; the procedure is valid for them
-    nevertheless (Bates et al. 2023).
+    nevertheless (Bates et al. 2023). Raises ValueError for an fdr outside (0, 1), or values outside [0, 1].
 
     Parameters
     ----------
     p_values : array-like of shape (n_samples,)
     fdr : float in (0, 1), default=0.1
-
-    Raises
-    ------
-    ValueError
-        For an fdr outside (0, 1), or values outside [0, 1].
 
     References
     ----------
@@ -355,6 +347,8 @@ def contamination(
 ) -> Contamination:
     """Return a bound and an estimate of the share of outliers among rows, from their p-values.
 
+    Raises ValueError for numbers that are no p-values of so many calibration rows.
+
     Parameters
     ----------
     p_values : array-like of shape (n_samples,)
@@ -373,11 +367,6 @@ def contamination(
     Returns
     -------
     Contamination
-
-    Raises
-    ------
-    ValueError
-        For numbers that are no p-values of so many calibration rows.
 
     Examples
     --------

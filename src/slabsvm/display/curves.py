@@ -71,6 +71,8 @@ class CalibrationDisplay(_Curve):
     def from_estimator(cls, estimator: Any, X: Any, *, name: str | None = None, ax: Any = None) -> Self:
         """Draw how a fitted detector keeps its promises on new positives.
 
+        Raises ValueError for an estimator without p-values.
+
         Parameters
         ----------
         estimator : fitted `ConformalDetector`, `AutoSlabSVM`, or another one with p_values
@@ -80,13 +82,6 @@ class CalibrationDisplay(_Curve):
         name : str, default=None
             In the legend; None takes the class's.
         ax : matplotlib Axes, default=None
-
-        Raises
-        ------
-        ValueError
-            For an estimator without p-values.
-        slabsvm.ExtraMissingError
-            matplotlib is not installed.
         """
         final = final_detector(estimator)
         if not hasattr(final, "p_values"):
@@ -157,11 +152,6 @@ class OSCRDisplay(_Curve):
             Known classes, and `unknown_label_` for all others.
         name, ax
             As for `CalibrationDisplay.from_estimator`.
-
-        Raises
-        ------
-        slabsvm.ExtraMissingError
-            matplotlib is not installed.
         """
         final = final_detector(estimator)
         scores = final.decisions(as_taken(estimator, X))
@@ -198,6 +188,7 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     """Draw what a monitor has seen: the evidence at each row beside the level of an alarm, and rolling rates.
 
     Bands are the bounds of the rates, which hold at all rows at once. Of long streams some hundred rows are drawn.
+    Raises ValueError: it has read no rows.
 
     Parameters
     ----------
@@ -208,13 +199,6 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     Returns
     -------
     figure : matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        It has read no rows.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     require_matplotlib()
     check_is_fitted(monitor)
@@ -262,6 +246,8 @@ LETTERS_AN_INCH = 9
 def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None) -> Any:
     """Draw what a search measured against one parameter, a line for each setting of the others.
 
+    Raises ValueError: the grid has no such parameter, or it is not a number.
+
     Parameters
     ----------
     search : fitted LabelFreeSearchCV
@@ -275,13 +261,6 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     -------
     figure : matplotlib Figure
         A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each.
-
-    Raises
-    ------
-    ValueError
-        The grid has no such parameter, or it is not a number.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     check_is_fitted(search)
     require_matplotlib()

@@ -29,6 +29,8 @@ def draw_explanation(
 ) -> Any:
     """Draw what each feature adds to one row's decision, the features that push it out on top.
 
+    Raises ValueError for more rows than one, names of another number, and models that `slabsvm.explain` refuses.
+
     Parameters
     ----------
     model : fitted detector, pipeline or search that `slabsvm.explain` takes
@@ -43,13 +45,6 @@ def draw_explanation(
     Returns
     -------
     figure : matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        For more rows than one, names of another number, and models that `slabsvm.explain` refuses.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     require_matplotlib()
     row = x.to_frame().T if hasattr(x, "to_frame") else x
@@ -219,7 +214,7 @@ def draw_functions(
 
     The position of a slab or a one-class SVM is the sum of these functions and a constant, and so is the score of an
     SVDD. Features stand in the order of how much their functions vary; all panels have one scale. Where most rows are
-    is shaded.
+    is shaded. Raises ValueError for models that are no sums of such functions, and names of another number.
 
     Parameters
     ----------
@@ -237,11 +232,6 @@ def draw_functions(
     Returns
     -------
     figure : matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        For models that are no sums of such functions, and names of another number.
     """
     require_matplotlib()
     check_is_fitted(model)

@@ -82,6 +82,8 @@ class Hill:
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     """Draw where the training rows lie along w, each under the model without it, and where the planes are.
 
+    Raises ValueError: the model has no leave-one-out scores.
+
     Parameters
     ----------
     model : fitted detector with `loo_scores_`, or a pipeline or search for one
@@ -97,13 +99,6 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
         One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that
         sees all features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts
         once, whatever its weight; those of weight 0 are left out.
-
-    Raises
-    ------
-    ValueError
-        The model has no leave-one-out scores.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     require_matplotlib()
     return _draw_hills(hills_of(model, X), shown_figure if figure is None else lambda *_: figure)
@@ -279,6 +274,8 @@ class SlabBoundaryDisplay(Display):
     ) -> Self:
         """Draw the boundary of a fitted detector around rows.
 
+        Raises ValueError for rows of another number of features.
+
         Parameters
         ----------
         estimator : fitted detector of two features, or a pipeline or search for one
@@ -290,13 +287,6 @@ class SlabBoundaryDisplay(Display):
         margin : float, default=0.2
             How far the picture goes beyond the rows, as a share of their range.
         ax : matplotlib Axes, default=None
-
-        Raises
-        ------
-        ValueError
-            For rows of another number of features.
-        slabsvm.ExtraMissingError
-            matplotlib is not installed.
         """
         require_matplotlib()
         check_is_fitted(estimator)

@@ -1,17 +1,15 @@
 """A few known outliers: a classifier that tells them from the positives, as one more member of `AutoSlabSVM`.
 
 The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
-their left-out score, by which its own score becomes a surprise like that of any member. So positives alone decide what
-is usual, and the recall of new ones needs no further argument. Besides the features it takes what the other members say
-of a row, which of positives are left-out surprises: most known outliers are strange to some members, so that it learns
-to call rows outliers that are strange in the same way. Half of the trees see the features alone, and err in other rows.
-An outlier of a kind that nobody has labelled may be normal to the classifier, and strange to the others alone. So its
-surprise counts as that of a usual row at least: it adds to what the others say, and takes nothing from it.
+their left-out score. So positives alone decide what is usual, and the recall of new ones is kept. Besides the features
+it takes what the other members say of a row: most known outliers are abnormal to some members, so that it learns to
+reject rows that are abnormal in the same way. Half of the trees see the features alone, and err in other rows. An
+outlier of a kind that nobody has labelled may be normal to the classifier alone. So its surprise counts as that of a
+usual row at least: it adds to what the others say, and takes nothing from it.
 
 What a member says of a positive without itself is not quite what it says of a new row: two near rows are each other's
 neighbours. A classifier that reads single rows' surprises sees that (forests with leaves of one row accept .86 of new
-rows for .9), so that a user's own, of which nothing is known, takes the features alone.
-docs/results/known-outliers.md has the measurements.
+rows for .9), so that a user's own takes the features alone. docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations
@@ -52,26 +50,15 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Trees:
-    """Trees of decisions, by arrays: how likely a row is a positive, as the mean over trees of what its leaves say.
+    """Trees of decisions, by arrays: how likely a row is a positive, as the mean over trees of what its leaves say."""
 
-    Attributes
-    ----------
-    features : (n_nodes,) array of int64
-        Which feature decides at a node.
-    thresholds : (n_nodes,) array of float64
-        Rows up to it, in float32 as scikit-learn's trees take them, go to the left.
-    left, right : (n_nodes,) array of int64
-        The next nodes, which have larger numbers. A leaf is its own next node.
-    values : (n_nodes,) array of float64
-        The share of positives, which counts in a leaf.
-    roots : (n_trees,) array of int64
-    """
-
+    # Which feature decides at a node, and up to which threshold rows, in float32 as scikit-learn takes them, go left
     features: Annotated[IntArray, Places("nodes", below="d")]
     thresholds: Annotated[FloatArray, Array("nodes")]
+    # The next nodes, which have larger numbers; a leaf is its own next node
     left: Annotated[IntArray, Places("nodes", below="nodes")]
     right: Annotated[IntArray, Places("nodes", below="nodes")]
-    values: Annotated[FloatArray, Array("nodes")]
+    values: Annotated[FloatArray, Array("nodes")]  # the share of positives, which counts in a leaf
     roots: Annotated[IntArray, Places("trees", below="nodes")]
 
     @classmethod
@@ -166,14 +153,7 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
     }
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn positives (y = 1) and outliers (y = -1), which weigh alike as a whole where the classifier takes that.
-
-        Parameters
-        ----------
-        X : array or CSR matrix of shape (n_samples, n_features)
-        y : (n_samples,) array
-        sample_weight : (n_samples,) array, default=None
-        """
+        """Learn positives (y = 1) and outliers (y = -1), of one weight in all where the classifier takes weights."""
         self._learn(X, y, sample_weight)
         good = X[np.asarray(y) == 1]
         self.typical_ = np.zeros(X.shape[1]) if sp.issparse(X) else np.median(good, axis=0).astype(np.float64)

@@ -30,17 +30,10 @@ TYPICAL_ROWS = 256
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Samples, and how far rows are from the nearest of them.
+    """Samples, and how far rows are from the nearest of them."""
 
-    Attributes
-    ----------
-    samples : (m, d) array of float64 or CSR matrix
-    counts : (m,) array of float64
-        How many rows each is: copies are neighbours of each other.
-    n_neighbours : int
-    """
-
-    samples: Annotated[Any, Rows("samples", dtype=("f8",))]
+    samples: Annotated[Any, Rows("samples", dtype=("f8",))]  # (m, d) array or CSR matrix
+    # How many rows each is: copies are neighbours of each other
     counts: Annotated[FloatArray, Array("samples")]
     n_neighbours: Annotated[int, Number(least=1)]
 
@@ -155,8 +148,8 @@ class NeighboursDetector(Detector):
     offset_ : float
         The least score that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The exact score of each training sample by the others. NaN where the weight is 0. A repeated sample is scored
-        without one of its copies. Only with offsets="leave-one-out".
+        The exact score of each training sample by the others, without one of its copies if it is repeated, and NaN
+        where the weight is 0. Only with offsets="leave-one-out".
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
 

@@ -23,10 +23,9 @@ MOST_VALUES = 1000
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Normal scores of each feature: the standard normal quantile of a value's mid-rank among the training rows.
 
-    Heavy tails, repeated values and any increasing transformation of a feature leave no trace, so a few rows cannot set
-    the scale of all others. Equal values share the middle of their ranks. Values between two training values are
-    interpolated. A value beyond the ends lies as many standard deviations of the feature beyond the last score, so
-    distant values stay distant.
+    Heavy tails and any increasing transformation of a feature leave no trace, so a few rows cannot set the scale of all
+    others. Equal values share the middle of their ranks. Values between two training values are interpolated. A value
+    beyond the ends lies as many standard deviations of the feature beyond the last score.
 
     Attributes
     ----------
@@ -36,9 +35,8 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Their normal scores, ascending.
     scale_ : (n_features,) array of float64
         The standard deviation of each feature, by which values beyond the ends are divided; 1 for a constant.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        Only when X has feature names that are all strings.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        The names only when X has names that are all strings.
 
     References
     ----------
@@ -56,6 +54,8 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the ranks of each feature.
 
+        Raises ValueError for sparse rows, missing or infinite values, and weights that are negative or all zero.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -63,15 +63,6 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For sparse rows, missing or infinite values, and weights that are negative or all zero.
         """
         del y
         X = self._checked(X, reset=True)
@@ -108,7 +99,6 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X.astype(np.float64, copy=False)
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the output."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64"]
         return tags

@@ -24,21 +24,12 @@ FEWEST_SAMPLED = 20
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows of a source.
-
-    Attributes
-    ----------
-    source : Source
-    numbers : (n,) array of intp
-        Which rows they are, in ascending order.
-    rows : (n, d) array or CSR array of float64
-    weights : (n,) array of float64
-    """
+    """Some rows of a source."""
 
     source: Source
-    numbers: IndexArray
-    rows: Rows
-    weights: FloatArray
+    numbers: IndexArray  # (n,): which rows they are, in ascending order
+    rows: Rows  # (n, d) array or CSR array of float64
+    weights: FloatArray  # (n,)
 
     @classmethod
     def of(cls, source: Source, most: int, seed: int) -> Sample:

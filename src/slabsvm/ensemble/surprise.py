@@ -35,17 +35,11 @@ LARGEST = 1e30
 
 @dataclass(frozen=True)
 class Shares:
-    """The p-values of scores: the share of training rows that score no more, (1 + number) / (1 + all).
+    """The p-values of scores: the share of training rows that score no more, (1 + number) / (1 + all)."""
 
-    Attributes
-    ----------
-    scores : (m,) array of float64
-        What training rows score without themselves, ascending.
-    rows : (m + 1,) array of float64
-        How many rows the first of them are, by weight; a row of mean weight is one.
-    """
-
+    # What training rows score without themselves, ascending
     scores: Annotated[FloatArray, Array("references")]
+    # How many rows the first of them are, by weight; a row of mean weight is one
     rows: Annotated[FloatArray, Array("numbers")]
 
     @classmethod
@@ -70,16 +64,10 @@ class Shares:
 
 @dataclass(frozen=True)
 class Surprise:
-    """Minus the logarithm of scores' p-values, continued below the lowest score.
-
-    Attributes
-    ----------
-    shares : Shares
-    excess : float > 0
-        The mean excess of the tail, in the unit of the scores.
-    """
+    """Minus the logarithm of scores' p-values, continued below the lowest score."""
 
     shares: Annotated[Shares, INLINE]
+    # The mean excess of the tail, in the unit of the scores
     excess: Annotated[float, Number(above=0.0)]
 
     @classmethod

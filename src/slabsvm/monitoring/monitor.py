@@ -156,6 +156,10 @@ class DriftMonitor(BaseEstimator):
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Take reference rows, and start a stream.
 
+        Raises ValueError for parameters or rows that make no sense; if the estimator has learned many rows of X; or if
+        X is None and the estimator has no such scores, or many of its training rows repeat others. Raises
+        sklearn.exceptions.NotFittedError for an estimator that is not fitted.
+
         Parameters
         ----------
         X : rows as the estimator takes them, default=None
@@ -163,14 +167,6 @@ class DriftMonitor(BaseEstimator):
             of a `ConformalDetector`, or else the leave-one-out scores of its training rows. Then only a few training
             rows may repeat others, because new rows that repeat training rows score higher than held-out rows.
         y : ignored
-
-        Raises
-        ------
-        ValueError
-            For parameters or rows that make no sense; if the estimator has learned many rows of X; or if X is None and
-            the estimator has no such scores, or many of its training rows repeat others.
-        sklearn.exceptions.NotFittedError
-            For an estimator that is not fitted.
         """
         del y
         check_is_fitted(self.estimator)
@@ -207,7 +203,9 @@ class DriftMonitor(BaseEstimator):
         """Read rows of the stream in their order, in batches of any size, and return a reading for each.
 
         Results do not depend on how the stream is divided into batches. (An estimator's score of a row may differ by
-        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.)
+        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.) Raises
+        ValueError for rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as
+        it was. Raises sklearn.exceptions.NotFittedError before `fit`.
 
         Parameters
         ----------
@@ -222,13 +220,6 @@ class DriftMonitor(BaseEstimator):
             Arrays with an entry for each row: `row`, its number from 1; `p_value`, the rank of its score;
             `log_evidence` and `class_log_evidence` (None without a classifier), natural logarithms; `accepted`;
             `alarms`, the number so far; `rejection`, the rolling `Rate` of rejected rows, this one included.
-
-        Raises
-        ------
-        ValueError
-            For rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as it was.
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self)
         numbers, accepted = answered(self.estimator, X)
@@ -245,6 +236,8 @@ class DriftMonitor(BaseEstimator):
     def rate(self, name: str = "rejection") -> Rate:
         """Return a rolling rate, with bounds.
 
+        Raises ValueError for another name.
+
         Parameters
         ----------
         name : {"rejection", "recall", "detection"}, default="rejection"
@@ -255,11 +248,6 @@ class DriftMonitor(BaseEstimator):
         -------
         rate : Rate
             It has `share`, the bounds `low` and `high`, and `n_rows`, the number of rows.
-
-        Raises
-        ------
-        ValueError
-            For another name.
         """
         check_is_fitted(self)
         if name not in RATES:

@@ -176,6 +176,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Learn each class from its own samples, and all classes together with the classifier, if there is one.
 
+        Raises ValueError for parameters, labels, shapes or values that make no sense. The text names the class and says
+        what to do. With a classifier, also for a single class, and if no class has 3 samples.
+
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
@@ -186,12 +189,6 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             Non-negative. A sample of weight 2 counts as two, in learning and in calibration (`ConformalDetector.fit`).
             A sample of weight 0 is left out. A classifier must take weights too.
         **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
-
-        Raises
-        ------
-        ValueError
-            For parameters, labels, shapes or values that make no sense. The text names the class and says what to do.
-            With a classifier, also for a single class, and if no class has 3 samples.
 
         Warns
         -----
@@ -243,7 +240,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def partial_add(self, X: Any, label: Any, **fit_params: Any) -> Self:
         """Learn one more class from its samples, and leave the other models as they are.
 
-        A classifier is fitted and calibrated again with all classes, from the kept rows of the others.
+        A classifier is fitted and calibrated again with all classes, from the kept rows of the others. Raises
+        ValueError for a class that is known already, a label of another type than the classes', or as `fit`.
 
         Parameters
         ----------
@@ -252,11 +250,6 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         label : str or int
             The class, which must be neither in `classes_` nor the unknown label.
         **fit_params : sample_weight and others, as for `fit`
-
-        Raises
-        ------
-        ValueError
-            For a class that is known already, a label of another type than the classes', or as `fit`.
         """
         check_is_fitted(self)
         self._refuse_change_since_fit()
@@ -279,10 +272,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def remove(self, label: Any) -> Self:
         """Forget a class, and leave the other models as they are. A classifier is fitted again without it.
 
-        Raises
-        ------
-        ValueError
-            For a class that is not known, or the only one; with a classifier, for one of the last two.
+        Raises ValueError for a class that is not known, or the only one; with a classifier, for one of the last two.
         """
         check_is_fitted(self)
         self._refuse_change_since_fit()
@@ -322,12 +312,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
         p-values are not probabilities of classes: rows do not sum to 1. A sample may be an outlier to all classes, or
         normal for two. With a classifier, the p-value compares confidences: it is the share of held-out samples, of all
-        classes, whose confidence in their best class is no larger than this row's confidence in the class.
-
-        Raises
-        ------
-        ValueError
-            With calibration="margin", which has no p-values.
+        classes, whose confidence in their best class is no larger than this row's confidence in the class. Raises
+        ValueError with calibration="margin", which has no p-values.
         """
         X = self._checked_rows(X)
         return self.naming_.p_values(X, self.n_jobs)
@@ -335,16 +321,13 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or `unknown_label_`, shape (n_samples,).
 
+        Raises ValueError for an alpha with calibration="margin", where each model has its own threshold.
+
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
             The share of a known class that may be rejected, to use instead of this classifier's own. It needs no refit.
-
-        Raises
-        ------
-        ValueError
-            For an alpha with calibration="margin", where each model has its own threshold.
 
         Warns
         -----

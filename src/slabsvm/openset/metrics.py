@@ -54,6 +54,8 @@ class OSCR:
 def openness(n_training: int, n_testing: int, n_target: int | None = None) -> float:
     """Return how open a problem is, in [0, 1): 1 - sqrt(2 n_training / (n_testing + n_target)).
 
+    Raises ValueError for counts below 1, or fewer classes in testing and as targets than are learned.
+
     Parameters
     ----------
     n_training : int
@@ -62,11 +64,6 @@ def openness(n_training: int, n_testing: int, n_target: int | None = None) -> fl
         Classes that are met when testing, known and unknown.
     n_target : int, default=None
         Classes that are to be recognised; None is n_training.
-
-    Raises
-    ------
-    ValueError
-        For counts below 1, or fewer classes in testing and as targets than are learned.
 
     References
     ----------
@@ -126,10 +123,7 @@ def open_set_mcc(y_true: Any, y_pred: Any) -> float:
 def open_set_confusion(y_true: Any, y_pred: Any, classes: Any, unknown_label: Any) -> npt.NDArray[np.intp]:
     """Return counts by true class (rows) and answer (columns), "unknown" last, shape (n_classes + 1, n_classes + 1).
 
-    Raises
-    ------
-    ValueError
-        For labels that are neither among classes nor the unknown label.
+    Raises ValueError for labels that are neither among classes nor the unknown label.
     """
     truth, answers = _labels(y_true, y_pred)
     _refuse_another_type(truth, unknown_label)

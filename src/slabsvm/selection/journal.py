@@ -50,10 +50,7 @@ class Journal:
     def append(self, record: Record) -> None:
         """Write a record as a whole line; it is in the file when this returns.
 
-        Raises
-        ------
-        TypeError
-            The record holds what JSON has no form for.
+        Raises TypeError: the record holds what JSON has no form for.
         """
         line = _line(record)
         with self._lock, named_errors(self.path):

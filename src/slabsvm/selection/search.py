@@ -175,6 +175,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit every candidate on every fold, and the best one on all rows.
 
+        Raises ValueError for parameters, shapes or values that make no sense, and if no candidate could be fitted.
+
         Parameters
         ----------
         X : table of shape (n_samples, n_features), of any kind that the estimator takes
@@ -186,11 +188,6 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         **fit_params : parameters of the estimator's fit
             Values with one entry for each sample are split like the rows. sample_weight goes to every step that takes
             it. It also counts in the recall and in making synthetic outliers: a row of weight 2 counts as two rows.
-
-        Raises
-        ------
-        ValueError
-            For parameters, shapes or values that make no sense, and if no candidate could be fitted.
 
         Warns
         -----
