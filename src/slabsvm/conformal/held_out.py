@@ -146,10 +146,7 @@ def calibrated(
 
 
 def _by_leave_one_out(detector: Any, given: Given) -> Calibrated:
-    """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one.
-
-    With groups, had it not learned the row's group.
-    """
+    """Return a clone fitted to all rows, with its decisions on each row without it, or without the row's group."""
     if given.groups is not None and not takes_groups(detector):
         raise ValueError(
             "method='leave-one-out' with groups needs a detector whose fit takes groups and leaves each out; "

@@ -159,15 +159,6 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         check_is_fitted(self)
         return answer(self.estimator_, self._table(X, reset=False)).values
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
-        decision: FloatArray = self.score_samples(X) - self.offset_
-        return decision
-
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.intp]:
         """Learn from X, and return -1 for each of its rows that is an outlier among the others: ``decisions_ < 0``."""
         return np.where(self.fit(X, y).decisions_ >= 0, 1, -1)

@@ -211,10 +211,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
         check_is_fitted(self)
         return self.estimator_.decision_function(self._checked(X, reset=False))
 
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
         """Begin anew with X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
 
@@ -232,9 +228,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
     def _explanation(self, X: Any) -> Explanation:
         check_is_fitted(self)
         return explanation_of(self.estimator_, self._checked(X, reset=False))
-
-    def _shares(self, X: Any) -> FloatArray:
-        return self._explanation(X).shares
 
     def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
         answers, kept = self.predict(X), self._kept()
