@@ -141,7 +141,7 @@ def test_a_recall_that_no_candidate_keeps_is_warned_of(X):
         (TightestAtRecall("marginal"), "'kind' parameter of TightestAtRecall must be"),
         (TightestAtRecall(recall=80), "'recall' parameter of TightestAtRecall must be"),
         (TightestAtRecall(slack=-1), "'slack' parameter of TightestAtRecall must be"),
-        (TightestAtRecall(n_strangers=-1), "'n_strangers' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(n_outliers=-1), "'n_outliers' parameter of TightestAtRecall must be"),
     ],
     ids=repr,
 )

@@ -6,10 +6,9 @@ far away, but for less than rounding: scores no longer order such rows. The loga
     l(x) = log sum_i |c_i| k(x, x_i),
 
 with c_i the model's coefficients, does not underflow and still orders them. Rows are ordered by the pair (l, score),
-with l = infinity for rows within reach: rows out of reach come below all rows within it. For a one-class SVM this is
-the order of the scores in exact arithmetic. For a slab that ranks by distance from its centre it also puts rows
-infinitely far away below the rows beyond the upper plane, which may be farther from the centre than the score 0
-is. A slab's two-sided score falls with the mass of itself, and orders all rows.
+with l = infinity for rows within reach. For a one-class SVM this is the order of the scores in exact arithmetic. For a
+slab that ranks by distance from its centre it also puts rows infinitely far away below the rows beyond the upper plane,
+whose scores may be lower. A slab's two-sided score falls with the mass of itself, and orders all rows.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, sourc
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import counted, warn
+from slabsvm.runtime.caller import counted, warn, warn_of_name
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
@@ -262,7 +262,7 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def strange_to(self, X: Any) -> list[list[str]]:
         """Return `outlier_to`, under its name up to version 0.1; deprecated."""
-        warn("AutoSlabSVM.strange_to is called outlier_to now, and its old name will go.", DeprecationWarning)
+        warn_of_name("AutoSlabSVM.strange_to", "outlier_to")
         return self.outlier_to(X)
 
     def to_label(self, X: Any, n: int = 20) -> IndexArray:

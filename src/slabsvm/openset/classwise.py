@@ -187,19 +187,8 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     """A detector whose decision_function is divided by its largest value at a training sample.
 
     The margin is 0 on the boundary and 1 at the training sample that is deepest inside. It compares models, and
-    guarantees no rate.
-
-    Parameters
-    ----------
-    estimator : detector
-
-    Attributes
-    ----------
-    estimator_ : fitted detector
-    depth_ : float
-        The divisor; 1 where no training sample is inside.
-    far_margin_ : float
-        The largest margin among a few rows infinitely far away; NaN where there are no such rows.
+    guarantees no rate. `depth_` is the divisor, 1 where no training sample is inside; `far_margin_` the largest margin
+    among a few rows infinitely far away, NaN where there are none.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -232,10 +221,9 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
 def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> tuple[Any, list[Warned]]:
     """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
 
-    A class of one or two samples has none to hold out: they are learned, and calibrate too. The guarantee holds
-    emptily, as no p-value is below 1/3. A single sample is repeated, which changes no model of this package.
-
-    Returns the model and the warnings of its fit, which the classifier gives with the name of the class.
+    A class of one or two samples has none to hold out: they are learned, and calibrate too, as no p-value is below 1/3.
+    A single sample is repeated, which changes no model of this package. Also returns the warnings of the fit, which the
+    classifier gives with the name of the class.
     """
     count = _num_samples(X)
     try:

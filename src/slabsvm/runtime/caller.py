@@ -83,6 +83,11 @@ def warn(text: str, category: type[Warning]) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
+def warn_of_name(old: str, new: str) -> None:
+    """Warn of a public name that is kept for a release."""
+    warn(f"{old} is called {new} now, and its old name will go.", DeprecationWarning)
+
+
 @contextmanager
 def silenced(category: type[Warning]) -> Iterator[None]:
     """Give no warning of a category by `warn`, for what another object says in its place.

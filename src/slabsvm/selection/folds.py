@@ -141,7 +141,7 @@ def splits_of(
         made = None
         if criterion.makes_synthetic_outliers:
             table = _safe_indexing(X, _typical(judged, group, weights))
-            made = criterion.strangers(table, np.random.default_rng((seed, number)))
+            made = criterion.outliers(table, np.random.default_rng((seed, number)))
         splits.append(Split(train, None if isinstance(cv, str) else judged, made, len(np.unique(group[judged]))))
     return splits
 
@@ -176,9 +176,8 @@ def warn_of_scaling(X: Any) -> None:
     """Warn of features that were standardised, or stretched to [0, 1], all rows together.
 
     A scaler leaves in every feature that varies a mean of 0 and a standard deviation of 1, as NumPy or as pandas
-    computes it; or a smallest value of 0 and a largest of 1, each reached by one row alone in at least half of the
-    features that have more than two values. Values that are between 0 and 1 by nature (pixels / 255, shares) hardly
-    ever reach both, or reach them often.
+    computes it; or ends at 0 and 1, each reached by one row alone in at least half of the features that have more than
+    two values. Values that are between 0 and 1 by nature (pixels / 255, shares) hardly do.
     """
     if sp.issparse(X):
         return

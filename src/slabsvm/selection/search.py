@@ -1,10 +1,9 @@
 """Search for the parameters of a one-class detector with positives alone, in scikit-learn's manner.
 
-It is no `BaseSearchCV`. That fits each candidate on each fold by itself and takes the mean of a score of the held-out
-rows; but a criterion scores the means of all candidates together, left-out scores have no held-out rows, and a scorer
-is not told the fold, to which synthetic outliers belong. Nor could fits share distances and solutions there, which
-makes a search 2 to 13 times as fast, or go on from a journal. Its fit would have to be replaced, and what is left to
-inherit is predict and its like, and methods that no detector has.
+It is no `BaseSearchCV`, which fits each candidate on each fold by itself and takes the mean of a score of the held-out
+rows: a criterion scores the means of all candidates together, left-out scores have no held-out rows, and a scorer is
+not told the fold, to which synthetic outliers belong. Nor could fits share distances and solutions there, which makes a
+search 2 to 13 times as fast, or go on from a journal.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ def _refitted_has(name: str) -> Callable[[Any], bool]:
 class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEstimator):
     """Choose a detector's parameters by a criterion that needs no negative sample.
 
-    Every candidate of the grid is fitted on the rows outside each fold. The criterion scores its answers to the
-    held-out positives and to synthetic outliers made from them. The best candidate is fitted again on all rows.
+    Every candidate is fitted on the rows outside each fold. The criterion scores its answers to the held-out positives
+    and to synthetic outliers made from them. The best candidate is fitted again on all rows.
 
     Parameters
     ----------
@@ -77,10 +76,10 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     criterion : str or Criterion, default="marginals"
         "marginals", "volume", "recall", or an instance of a class in `slabsvm.selection.criteria` or of your own.
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
-        A number is the number of folds; equal rows are in one fold (`DistinctKFold`). "leave-one-out" fits every
-        candidate once, on all rows, and judges it by its leave-one-out scores. It needs detectors of this package with
-        offsets="leave-one-out". Their planes are quantiles of the same scores, so each recall is what nu asks for, and
-        recall alone cannot choose. Steps before the detector see all rows; what they learn is not left out.
+        A number is that of folds that keep equal rows together (`DistinctKFold`). "leave-one-out" fits every candidate
+        once, on all rows, and judges it by its leave-one-out scores, which takes detectors of this package with
+        offsets="leave-one-out". Their planes are quantiles of the same scores, so recall alone cannot choose. Steps
+        before the detector see all rows.
     n_jobs : int or None, default=None
         Threads that share the fits. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
     refit : bool, default=True
@@ -88,23 +87,22 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     random_state : int, RandomState or None, default=0
         The seed of the synthetic outliers, which are the same for all candidates.
     error_score : "raise" or float, default=nan
-        The score of a candidate that could not be fitted. The candidate ranks last, whatever this score is.
+        The score of a candidate that could not be fitted, which ranks last, whatever this score is.
     journal : path or None, default=None
-        A file that gets the result of each fit as soon as it is finished. If a search was killed, start it again with
-        the same data and parameters: it continues from the file.
+        A file that gets the result of each fit as soon as it is finished. A search that was killed and is started again
+        with the same data and parameters goes on from it.
     progress : callable or None, default=None
-        Called after every finished fit, one call at a time, with the number of finished fits, the number of all fits,
-        and an estimate of the seconds left. The refit counts as one fit, and a widened grid adds some. Pickles and deep
-        copies leave it out.
+        Called after every finished fit, one call at a time, with the number of finished fits, of all fits, and an
+        estimate of the seconds left. The refit counts as one fit, and a widened grid adds some. Pickles and deep copies
+        leave it out.
     widen : str or None, default=None
-        The name of a parameter in the grid, or the last part of the name, such as "gamma". While the best candidate is
-        at an edge of this parameter, the grid is widened, by at most four values. If the best candidate is still at the
-        edge, the search warns.
+        A parameter in the grid by its name, or the last part of it, such as "gamma". While the best candidate is at an
+        edge of it, the grid is widened, by at most four values. If it is still at the edge, the search warns.
     reuse : bool, default=True
         Whether RBF support vector detectors of this package share squared distances on each fold, and start from each
         other's solutions. The outcome equals that of independent fits to within the solver's tolerance. Each thread
-        holds two matrices of (training rows + held-out rows + synthetic outliers) x training rows. If one would exceed
-        256 MiB, fits are independent.
+        holds two matrices of (training rows + held-out rows + synthetic outliers) x training rows; above 256 MiB each
+        fits are independent.
 
     Attributes
     ----------
@@ -112,14 +110,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         Fitted with `best_params_` on all rows; only with refit=True.
     best_params_ : dict
     best_index_ : int
-        The best candidate's place in `cv_results_`. Among equal scores the largest recall wins, then the first
-        candidate.
+        The best candidate's place in `cv_results_`. Among equal scores the largest recall wins, then the first.
     best_score_ : float
     cv_results_ : dict of str to array of shape (n_candidates,)
         As in `GridSearchCV`: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score of means over the
         folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
-        and their ``std_*``. Also what the criterion measured: ``split*_recall``, ``mean_recall``, ``std_recall`` and so
-        on. ``nominal_recall`` is the recall that each candidate's parameters ask for, or NaN if they do not say.
+        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``; and
+        ``nominal_recall``, what each candidate's parameters ask for, NaN if they do not say.
     criterion_ : Criterion
     n_splits_ : int
         Number of folds; 1 for cv="leave-one-out".
@@ -187,14 +184,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             Which rows belong together, for a splitter that needs groups, such as `GroupKFold`.
         **fit_params : parameters of the estimator's fit
             Values with one entry for each sample are split like the rows. sample_weight goes to every step that takes
-            it. It also counts in the recall and in making synthetic outliers: a row of weight 2 counts as two rows.
+            it, and counts in the recall and in making synthetic outliers: a row of weight 2 counts as two rows.
 
         Warns
         -----
         slabsvm.LeakageWarning
-            If equal rows are in several folds, if the features look as if all rows had been scaled together
-            (`warn_of_scaling` in slabsvm.selection.folds says what can be seen), or if y holds labels of more than one
-            class.
+            If equal rows are in several folds, if all rows look as if they had been scaled together, or if y holds
+            labels of more than one class.
         slabsvm.selection.RecallMissedWarning
             If no candidate keeps the recall that the criterion asks for.
         slabsvm.selection.NothingToldApartWarning
