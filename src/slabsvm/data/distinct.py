@@ -1,9 +1,9 @@
 """Distinct samples and their weights, in an order that depends on their content alone.
 
-Identical rows become one row of greater weight. The problem is smaller and has the same solution, kernel matrices are
-not singular for duplicates, and a sample weight means exactly what repetition means. Sorting by a hash of the row's
-bits costs one pass over the data. The order is as good as random, which a solver that starts from some of the samples
-needs, and makes a fit independent of the order of the rows.
+Identical rows become one row of greater weight: the problem is smaller and has the same solution, kernel matrices are
+not singular for duplicates, and a weight means exactly what repetition means. Sorting by a hash of the row's bits costs
+one pass. The order is as good as random, which a solver that starts from some of the samples needs, and makes a fit
+independent of the order of the rows.
 """
 
 from __future__ import annotations
@@ -161,10 +161,9 @@ def fingerprints(X: Any) -> npt.NDArray[np.uint64]:
 def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
     """Return the share of distinct rows that nearly repeat others: of which one lies FAR_BELOW the usual distance.
 
-    A row has near copies where one of its nearest neighbours is at less than 1/FAR_BELOW of the distance of the next
-    one. Distances of independent rows differ so much in about 1 of FAR_BELOW rows on a line, and in fewer where there
-    are more dimensions; density and units have no part in it. Rows of a cluster that is small but has more than
-    NEIGHBOURS rows are neighbours of each other alone. Of many rows a sample is asked, always the same.
+    That is of the distance of the next neighbour. Distances of independent rows differ so much in about 1 of FAR_BELOW
+    rows on a line, and in fewer where there are more dimensions; density and units have no part in it. Of many rows a
+    sample is asked, always the same.
 
     X holds distinct rows, dense or CSR, or is a kernel matrix, of whose rows and columns `matrix` names the distinct
     samples.

@@ -1,10 +1,9 @@
 """Files of any origin: only regular files of bounded size are read, and results are written whole.
 
-A folder of data or of results may hold a device that has no end, a pipe to which nobody writes, or a link to somebody
-else's file. Such files are refused with an `OSError` whose `strerror` is a sentence about the file.
-
-What is being written has a name of its own, and the system's lock while its process lives: what a killed process left
-is known by its free lock, and is removed when the same file is written again.
+A folder may hold a device that has no end, a pipe to which nobody writes, or a link to somebody else's file. Such files
+are refused with an `OSError` whose `strerror` is a sentence about the file. What is being written has a name of its
+own, and the system's lock while its process lives: what a killed process left is known by its free lock, and is removed
+when the same file is written again.
 """
 
 from __future__ import annotations
@@ -118,8 +117,7 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 
     A lasting file is on the disk before it takes the place, and the place after it: should the machine stop, one of the
     two files is there, whole. Raises OSError: the file cannot be written, or a device or a pipe is in its place, which
-    a file must not take: whoever may, such as the administrator of a container, would leave the machine without
-    /dev/null.
+    a file must not take: an administrator would leave the machine without /dev/null.
     """
     with named_errors(path):
         if path.is_dir():

@@ -1,8 +1,7 @@
 """Rows that come in groups (patients, machines, videos), and which distinct samples belong to each.
 
 Rows of a group are more alike than rows of different groups, and a new row comes from a new group: a model answers as
-it will answer new rows only where a whole group is left out. What is left out of a model is the samples that no other
-group has; one that several groups have is known without any one of them.
+it will answer new rows only where a whole group is left out. With it leave the samples that no other group has.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ class Groups:
         return np.searchsorted(self.numbers, np.arange(self.count + 1))
 
     def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Give for each group its samples, and those of them that leave with it: all that no other group has."""
         for samples in np.split(self.samples, self.starts[1:-1]):
             yield samples, samples[self.of_samples[samples] != SHARED]
 

@@ -1,13 +1,12 @@
 """Passes over data that need not fit into memory: all rows are read once, in stretches.
 
 A pass over X computes the scores X w. It returns rows near a plane whole, and one weighted sum of the rows beyond each
-plane. The result of a pass therefore does not grow with the number of samples, wherever they are: in an array, in a
-memory-mapped file, in CSR rows, or on the workers of a Dask cluster.
+plane, so that its result does not grow with the number of samples, wherever they are: in an array, in a memory-mapped
+file, in CSR rows, or on the workers of a Dask cluster.
 
-Rows may be taken to features of a map, which are never held for more than a stretch. A pass needs the scores
-<w, phi(x)> and the sum of the rows beyond the planes. Both follow from coordinates c(x) with phi(x) = basis' c(x), so
-that the basis, which may cost more than all else, is applied to sums and to rows near the planes alone. These travel as
-they are: a row has fewer features than its image.
+Rows may be taken to features of a map, which are never held for more than a stretch. The scores <w, phi(x)> and the
+sums follow from coordinates c(x) with phi(x) = basis' c(x), so that the basis, which may cost more than all else, is
+applied to sums and to rows near the planes alone. These travel as they are.
 """
 
 from __future__ import annotations

@@ -82,7 +82,10 @@ class Hill:
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     """Draw where the training rows lie along w, each under the model without it, and where the planes are.
 
-    Raises ValueError: the model has no leave-one-out scores.
+    One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that sees all
+    features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever
+    its weight; those of weight 0 are left out. Returns the figure. Raises ValueError for a model without leave-one-out
+    scores.
 
     Parameters
     ----------
@@ -91,14 +94,6 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     X : array-like or CSR matrix of shape (n_rows, n_features), default=None
         New rows, drawn beside in another colour.
     figure : matplotlib Figure, default=None
-        To draw into; None makes one, pyplot's current figure from then on.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-        One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that
-        sees all features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts
-        once, whatever its weight; those of weight 0 are left out.
     """
     require_matplotlib()
     return _draw_hills(hills_of(model, X), shown_figure if figure is None else lambda *_: figure)
@@ -125,8 +120,7 @@ def _draw_hills(hills: list[Hill], figure_of: Callable[[float, float], Any]) -> 
 def hills_of(model: Any, X: Any) -> list[Hill]:
     """Return the hill of a fitted detector, a pipeline or a search, and those of an average's members.
 
-    Members have one that see all features, and have kept their left-out scores. Raises ValueError for a model without
-    leave-one-out scores.
+    Members have one that see all features, and have kept their left-out scores.
     """
     check_is_fitted(model)
     X = None if X is None else as_taken(model, X)
@@ -170,16 +164,7 @@ class ScoresDisplay(Display):
     """The density of training rows' scores, each without itself, with the planes and beside it new rows'.
 
     `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or
-    `from_predictions`.
-
-    Parameters
-    ----------
-    hill : Hill
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Set by `plot`.
+    `from_predictions`. `plot` sets `ax_` and `figure_`.
     """
 
     hill: Hill
@@ -192,26 +177,11 @@ class ScoresDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls,
-        scores: Any,
-        *,
-        planes: tuple[float, float],
-        new_scores: Any = None,
-        name: str = "",
-        ax: Any = None,
+        cls, scores: Any, *, planes: tuple[float, float], new_scores: Any = None, name: str = "", ax: Any = None
     ) -> Self:
-        """Draw scores of positives, (n,), and of new rows.
+        """Draw scores of positives, (n,), of which NaN are left out, and of new rows, (n_new,).
 
-        Parameters
-        ----------
-        scores : array-like of shape (n,)
-            Of positives that were not learned; NaN are left out.
-        planes : (lower, upper)
-            Accepted is what lies between; either may be infinite.
-        new_scores : array-like of shape (n_new,), default=None
-        name : str, default=""
-            The title.
-        ax : matplotlib Axes, default=None
+        planes are (lower, upper): accepted is what lies between; either may be infinite. name is the title.
         """
         learned = np.asarray(scores, dtype=np.float64).ravel()
         learned = learned[~np.isnan(learned)]
@@ -230,7 +200,7 @@ class ScoresDisplay(Display):
 class SlabBoundaryDisplay(Display):
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
-    Make it with `from_estimator`.
+    Make it with `from_estimator`. `plot` sets `ax_` and `figure_`.
 
     Parameters
     ----------
@@ -241,15 +211,9 @@ class SlabBoundaryDisplay(Display):
     planes : (lower, upper)
         Accepted is what lies between; upper may be infinite.
     X : (n_rows, 2) array
-    accepted : (n_rows,) array of bool
-    support : (n_rows,) array of bool
-        Which rows hold a plane.
+    accepted, support : (n_rows,) arrays of bool
+        Which rows are accepted, and which hold a plane.
     feature_names : sequence of two str
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Set by `plot`.
     """
 
     xx0: FloatArray

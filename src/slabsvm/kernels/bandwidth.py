@@ -2,9 +2,8 @@
 
 Each takes X, a dense array, data frame or sparse matrix of shape (n_samples, n_features), and returns gamma of
 k(x, z) = exp(-gamma |x - z|^2) as a float; a bandwidth sigma is gamma = 1 / (2 sigma^2). Features should be of one
-scale. Where all rows are equal no gamma makes a difference, and a rule gives 1 (`scale` and `neighbours`, which look at
-all entries, where all of these are equal). Every row counts, also where rows are equal, but to `neighbours`;
-`KernelDensityDetector`'s rules of the same names count distinct ones.
+scale. Where all rows are equal a rule gives 1 (`scale` and `neighbours`: where all entries are). Every row counts, but
+to `neighbours`; `KernelDensityDetector`'s rules of the same names count distinct ones.
 """
 
 from __future__ import annotations
@@ -49,10 +48,8 @@ def neighbours(X: Any) -> float:
 
     That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
     squared distance to it. Planes that generalise lose no recall by so large a gamma, and separate outliers from
-    positives better than with "scale". With many features, neighbours are hardly nearer than other rows, and the bound
-    applies.
-
-    Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
+    positives better than with "scale". With many features neighbours are hardly nearer than other rows, and the bound
+    applies. Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
     """
     X = _table(X)
     distinct = distinct_rows(X, np.ones(X.shape[0]))

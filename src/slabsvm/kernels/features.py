@@ -1,8 +1,7 @@
 """Explicit feature maps of the additive kernels, as scikit-learn transformers: <Phi(x), Phi(z)> is k(x, z), or near it.
 
-With a map before it, a linear model is a model of the kernel, at a cost that does not grow with the number of support
-vectors. The Hellinger kernel's map is exact. The others' are sampled (Vedaldi, Zisserman 2012): with l = log(z/x), an
-additive homogeneous kernel is
+With a map before it, a linear model is a model of the kernel. The Hellinger kernel's map is exact. The others' are
+sampled (Vedaldi, Zisserman 2012): with l = log(z/x), an additive homogeneous kernel is
 
     k(x, z) = sqrt(x z) K(l),   K(l) = integral of kappa(w) cos(w l) dw
 
@@ -71,7 +70,6 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
         return X
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
@@ -82,8 +80,8 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
 class HellingerMap(OneToOneFeatureMixin, _AdditiveMap):
     """The exact map of the Hellinger kernel, sum_j sqrt(x_j z_j): the square root of each feature.
 
-    Parameters of `transform`: X, an array or CSR matrix of shape (n_samples, n_features), >= 0. Returns the same shape
-    and kind. Raises ValueError for negative values.
+    `transform` takes an array or CSR matrix of shape (n_samples, n_features), >= 0, and returns the same shape and
+    kind. It raises ValueError for negative values.
 
     Examples
     --------
@@ -170,9 +168,8 @@ class IntersectionMap(_SampledMap):
         L.
     error_ : float
         How far the kernel of one feature, of two values in [0, 1], may be off; of values in [0, a], a times as far.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        Only when X has feature names that are all strings.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        The names only when X has names that are all strings.
 
     References
     ----------

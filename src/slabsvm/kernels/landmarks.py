@@ -2,10 +2,9 @@
 
 <phi(x), phi(z)> is the kernel between what x and z are in that span: exact for the landmarks, and 0 for rows that are
 far from all of them (Williams, Seeger 2001). A row's image has two steps, of which passes over many rows need the first
-alone: its kernel values with the landmarks, c(x), and phi(x) = basis' c(x), so that <w, phi(x)> is <basis w, c(x)>.
-
-The features are those of scikit-learn's Nystroem. Its own kernel values lose their digits where features lie far from
-the origin (a thousandth at a distance of 1e6), and are NaN for rows beyond 1e154.
+alone: its kernel values with the landmarks, c(x), and phi(x) = basis' c(x). The features are those of scikit-learn's
+Nystroem, whose kernel values lose their digits where features lie far from the origin (a thousandth at 1e6), and are
+NaN for rows beyond 1e154.
 """
 
 from __future__ import annotations

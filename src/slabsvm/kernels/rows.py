@@ -18,9 +18,8 @@ DENSE_BYTES = 2**25
 def product(left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloatArray:
     """Return left @ right' as a dense array, written to out when given.
 
-    For float32 rows of five columns OpenBLAS's AVX-512 kernels also multiply what happens to lie beside them and drop
-    the results. That may be a signalling NaN, of which NumPy would warn although no row is concerned. Finite rows give
-    no NaN without an overflow, which warns as ever.
+    For float32 rows of five columns OpenBLAS's AVX-512 kernels also multiply what happens to lie beside them, which may
+    be a signalling NaN, and drop the results: the warning is not for the user.
     """
     if not sp.issparse(left):
         dense = right.toarray() if sp.issparse(right) else right

@@ -5,8 +5,8 @@ of it is a weight p_i(x), and
 
     D_j(x) = gamma sum_i p_i(x) (x_j - x_ij)^2
 
-is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020). The D_j add up to the
-mean exponent, of which the logarithm of the mass is minus one part; the other depends on how many samples are near.
+is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020). They add up to the
+mean exponent, which is minus one part of the logarithm of the mass; the other says how many samples are near.
 
 A function f of sums over samples that is no distance, such as a reconstruction error, is followed along the straight
 line from the mean of the near samples, sum_i p_i x_i, to x. What it changes by is the sum over features of

@@ -1,8 +1,7 @@
-"""Is it still the same world? A monitor of a stream of rows that a detector scores.
+"""A monitor of a stream of rows that a detector scores: are they still of the world that it has learned?
 
 Scores are ranked among those of reference rows and of all rows before, p-values are bet against (`betting`), and rates
-are bounded (`course`), each with a promise that holds at all rows at once. What is ranked is one number for each row,
-by a detector of any kind.
+are bounded (`course`), each with a promise that holds at all rows at once.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from slabsvm.detectors.base import checked_rows, parameters, rows_of
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.fitted.pipelines import final_detector
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
-from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Rate, Readings, Test, read
+from slabsvm.monitoring.course import GOOD, OUTLIER, RATES, Course, Rate, Readings, Test, read
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.naming import names
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
@@ -57,27 +56,26 @@ class DriftMonitor(BaseEstimator):
     """A monitor that says when the rows of a stream are no longer what a detector has learned.
 
     It bets that new rows are not exchangeable with the reference rows. The wealth of its bets, a conformal test
-    martingale, is the evidence. An alarm is raised when the evidence reaches 1/alpha. As long as nothing has changed,
-    this ever happens with probability at most alpha, however long you look and whatever the distribution of the rows.
+    martingale, is the evidence; an alarm is raised when it reaches 1/alpha. As long as nothing has changed, this ever
+    happens with probability at most alpha, however long you look and whatever the distribution of the rows.
 
     Parameters
     ----------
     estimator : fitted detector
-        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier`, or a
-        pipeline. The monitor does not fit it. Do not refit it while it is monitored: its new scores would be a change.
-        For an `OpenSetClassifier` the shares of the predicted classes are tested too.
+        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier` (of which
+        the shares of the predicted classes are tested too), or a pipeline. Do not refit it while it is monitored: its
+        new scores would be a change.
     alpha : float in (0, 1), default=0.01
         The probability of ever raising a false alarm. If there are two tests, each has half of it.
     run_length : int, default=None
-        The least mean number of rows until a false alarm. It replaces alpha. Alarms come sooner, and may come
-        repeatedly; sooner or later one is false.
+        The least mean number of rows until a false alarm, in place of alpha. Alarms come sooner, and may come again.
     window : int, default=1000
         Rolling rates cover the last `window` to 2 `window` rows.
     confidence : float in (0, 1), default=0.95
         The probability with which all bounds of a rolling rate hold, at all rows at once.
     max_scores : int or None, default=100000
-        The number of scores that are kept to rank new ones among, 8 bytes each. Beyond it random scores are forgotten,
-        reference scores included. None keeps all.
+        The number of scores that are kept to rank new ones among, 8 bytes each; None keeps all. Beyond it random scores
+        are forgotten, reference scores included.
     random_state : int, RandomState or None, default=0
         The seed of the random numbers that break ties.
 
@@ -98,14 +96,11 @@ class DriftMonitor(BaseEstimator):
 
     Notes
     -----
-    The promise needs reference rows that the estimator has not learned. It assumes exchangeable rows: rows that come in
-    an order, such as a season's, are a change. Detectors of this package know the rows that they have learned (except
-    from files saved with training=False), and `fit` refuses such rows.
-
-    An alarm stays raised. Call `fit` to start again. Give recent rows as the reference if these are the new normal.
-
-    Bounds of rates hold whatever happens. They bound the mean over the window of each row's probability, given the rows
-    before it.
+    The promise needs reference rows that the estimator has not learned; detectors of this package know theirs (except
+    from files saved with training=False), and `fit` refuses them. It assumes exchangeable rows: rows that come in an
+    order, such as a season's, are a change. An alarm stays raised until `fit` is called again, with recent rows as the
+    reference if these are the new normal. Bounds of rates hold whatever happens. They bound the mean over the window of
+    each row's probability, given the rows before it.
 
     References
     ----------
@@ -164,8 +159,8 @@ class DriftMonitor(BaseEstimator):
         ----------
         X : rows as the estimator takes them, default=None
             Good rows that the estimator has not learned. None takes scores from the estimator: the calibration scores
-            of a `ConformalDetector`, or else the leave-one-out scores of its training rows. Then only a few training
-            rows may repeat others, because new rows that repeat training rows score higher than held-out rows.
+            of a `ConformalDetector`, or else the leave-one-out scores of its training rows, few of which may repeat
+            others, because new rows that repeat training rows score higher than held-out rows.
         y : ignored
         """
         del y
@@ -224,7 +219,7 @@ class DriftMonitor(BaseEstimator):
         check_is_fitted(self)
         numbers, accepted = answered(self.estimator, X)
         known = np.zeros(len(accepted), dtype=np.int64) if y is None else np.asarray(y)
-        if known.shape != accepted.shape or not np.isin(known, (GOOD, 0, STRANGER)).all():
+        if known.shape != accepted.shape or not np.isin(known, (GOOD, 0, OUTLIER)).all():
             raise ValueError(
                 f"y must hold 1 (good), -1 (an outlier) or 0 (not known) for each of {counted(len(accepted), 'row')}; "
                 f"it has the shape {known.shape}."
@@ -234,20 +229,10 @@ class DriftMonitor(BaseEstimator):
         return readings
 
     def rate(self, name: str = "rejection") -> Rate:
-        """Return a rolling rate, with bounds.
+        """Return a rolling `Rate`: its `share`, the bounds `low` and `high`, and `n_rows`, the number of rows.
 
-        Raises ValueError for another name.
-
-        Parameters
-        ----------
-        name : {"rejection", "recall", "detection"}, default="rejection"
-            "rejection" is the share of rejected rows, "recall" the accepted share of rows known to be good, and
-            "detection" the rejected share of known outliers.
-
-        Returns
-        -------
-        rate : Rate
-            It has `share`, the bounds `low` and `high`, and `n_rows`, the number of rows.
+        The name "rejection" is the share of rejected rows, "recall" the accepted share of rows known to be good, and
+        "detection" the rejected share of known outliers. Raises ValueError for another.
         """
         check_is_fitted(self)
         if name not in RATES:
@@ -325,10 +310,9 @@ def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
 def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     """Return the numbers of rows that are tested, (n,) each, by a fitted estimator, and whether it accepts them, (n,).
 
-    The first is a score, the larger the more normal. It is a function of the row alone, so that rows which are
-    exchangeable have scores which are: of a calibrated detector the graded p-value from below, also with
-    two_sided=True, of a classifier the largest of `decisions`, and of any other what it decides by. Of a classifier the
-    second is 0 for unknown, and the place of the class that is named, from 1.
+    The first is a score, the larger the more normal, and a function of the row alone: of a calibrated detector the
+    graded p-value from below, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
+    classifier the second is 0 for unknown, and the place of the class that is named, from 1.
     """
     model, rows = innermost(estimator, X)
     if isinstance(model, OpenSetClassifier):
@@ -422,8 +406,7 @@ def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:
 
     Then each way of parting all n + r rows into n learned and r others is as likely. The pairs of equal rows, each of
     weight 1 / (s - 1) among s equal ones, that are parted have a mean and a variance over these ways; Bennett's bound
-    says how far above the mean they come. Rows that are equal by their nature (counts, categories) are equal among the
-    learned ones and among the others as well; rows that were learned themselves have all their copies on both sides.
+    says how far above the mean they come. Rows that were learned themselves have all their copies on both sides.
     """
     n, r = len(learned), len(rows)
     _, place, sizes = np.unique(np.concatenate([learned, rows]), return_inverse=True, return_counts=True)
@@ -448,8 +431,7 @@ def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:
 def _refuse_repeats(share: float, n_reference: int) -> None:
     """Refuse scores of a detector's own rows where this share of them repeats others.
 
-    Those scores are of rows that were never seen, and new rows that repeat learned ones score higher. Where few rows
-    do, the chance of the reference rows hides it.
+    New rows that repeat learned ones score higher. Where few rows do, the chance of the reference rows hides it.
     """
     if share * n_reference**0.5 > HIDDEN_REPEATS:
         raise ValueError(

@@ -20,8 +20,7 @@ confidence makes good for the least P, so that what lies farther out than all he
 The promise. Held-out rows are learned by neither detectors nor classifier. P and C of a held-out row count the row
 itself, as those of a new row do, and leave the new row out, which can only lower them. So p is what it would be by an
 order that treats held-out rows and the new one alike, or larger: P(p <= alpha) <= alpha for a new row of the classes in
-the shares that the held-out ones have. It is an average over classes: one whose rows are harder to name is called
-unknown more often than alpha, and others less.
+the shares that the held-out ones have. It is an average over classes.
 
 With folds, a row is ranked among those of each fold by the models of this fold. P and C compare with held-out rows of
 all folds, each scored by its own fold's models, as if these were one model.

@@ -26,20 +26,11 @@ def escaped(text: str) -> str:
 
 
 class ExtraMissingError(ImportError):
-    """A library of an optional extra is not installed, or does not load. The text says what to install.
-
-    Attributes
-    ----------
-    name : str
-        The library.
-    """
+    """A library of an optional extra, `name`, is not installed, or does not load. The text says what to install."""
 
     @classmethod
     def of(cls, purpose: str, library: str, extra: str, why: str = "") -> Self:
-        """Return the error for a purpose, such as "A figure", a library, and the extra that brings it.
-
-        why is what an installed library does not load for.
-        """
+        """Return the error for a purpose, such as "A figure", a library, its extra, and why it does not load if so."""
         lack = f"is installed and does not load ({why})" if why else "is not installed"
         return cls(f"{purpose} needs {library}, which {lack}. Install it with: pip install '{extra}'", name=library)
 

@@ -16,12 +16,10 @@ Value_co = TypeVar("Value_co", covariant=True)
 def atomic(method: Method) -> Method:
     """Return a method that changes its object once, when it has succeeded.
 
-    The method works on a copy: another object of the same class, with the same attributes. Its attributes are taken
-    over by one assignment. An exception at any moment, KeyboardInterrupt among them, leaves the object unchanged, and a
-    thread that uses the object meanwhile sees the old attributes. Attributes are replaced, never changed in place. A
-    method that returns its object returns the one that it was called on.
-
-    scikit-learn's configuration is as before, too: interrupted between two lines of its own `config_context`, it would
+    The method works on a copy, whose attributes are taken over by one assignment: an exception at any moment,
+    KeyboardInterrupt among them, leaves the object unchanged, and a thread that uses it meanwhile sees the old
+    attributes. They are replaced, never changed in place. A method that returns its object returns the one that it was
+    called on. scikit-learn's configuration is as before, too: interrupted inside of its own `config_context`, it would
     go on without validation of parameters in this thread.
     """
 

@@ -394,6 +394,9 @@ class TightestAtRecall(Criterion):
         return less_chance(np.where(np.asarray(nominal) >= less_chance(recall), np.minimum(nominal, recall), recall))
 
 
+# Its old name is a parameter of no field, so that reading it is left to a property.
+TightestAtRecall.n_strangers = property(lambda criterion: criterion.n_outliers)  # type: ignore[assignment]
+
 # Every criterion by the name that a search takes for it.
 NAMED: dict[str, Criterion] = {
     "recall": Recall(),
