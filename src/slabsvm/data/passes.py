@@ -12,7 +12,7 @@ applied to sums and to rows near the planes alone. These travel as they are.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import FloatArray, product
+from slabsvm.runtime.arrays import FloatArray, product, stacked
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 Rows = Any
@@ -100,7 +100,7 @@ class Source(ABC):
         self.n_passes += 1
         parts = self.visit(_Survey(chosen, check), self.bytes_per_row)
         return Surveyed(
-            rows=_stacked([part.rows for part in parts]),
+            rows=stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
             total_weight=float(sum(part.total_weight for part in parts)),
             n_weighted=sum(part.n_weighted for part in parts),
@@ -121,7 +121,7 @@ class Source(ABC):
         self.n_passes += 1
         parts = self.visit(visitor, bytes_per_row)
         return Swept(
-            rows=_stacked([part.rows for part in parts]),
+            rows=stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
             masses=np.sum([part.masses for part in parts], axis=0),
             tails=np.sum([part.tails for part in parts], axis=0),
@@ -238,10 +238,6 @@ def _squared_lengths(rows: Rows) -> FloatArray:
         if sp.issparse(rows):
             return np.asarray(rows.multiply(rows).sum(axis=1, dtype=np.float64)).ravel()
         return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-
-
-def _stacked(parts: Sequence[Rows]) -> Rows:
-    return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 class Mapped(Source):

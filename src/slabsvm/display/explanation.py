@@ -15,7 +15,7 @@ from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.kernels.tables import Projection
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, dense
 from slabsvm.runtime.caller import counted
 
 # Longer names are cut in their middle.
@@ -52,7 +52,7 @@ def draw_explanation(
     shares, decision = found[0], float(_decisions(model, row)[0])
     names = names_of(model, row, feature_names or columns, len(shares))
     row = row if columns is None or not hasattr(row, "columns") else row[columns]
-    values = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=object).ravel()
+    values = np.asarray(dense(row), dtype=object).ravel()
     labels = [f"{cut_name(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
     telling, others = _telling(np.abs(shares), max_features)
     bars = sorted(((float(shares[j]), labels[j]) for j in telling), key=lambda bar: bar[0])
@@ -220,7 +220,7 @@ def draw_functions(
     """
     require_matplotlib()
     check_is_fitted(model)
-    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    rows = np.asarray(dense(X), dtype=np.float64)
     names = names_of(model, X, feature_names, rows.shape[1])
     of_rows = _parts(model, as_table(rows, X))
     middles = of_rows.mean(axis=0)

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.p_values import by_left_out, by_others
@@ -45,7 +44,7 @@ from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn, warn_of_name
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.runs import Progress, Steps, WithProgress
@@ -397,7 +396,7 @@ class AutoSlabSVM(WithProgress, Detector):
         source = source_of(self, X, sample_weight, n_jobs=self.n_jobs)
         if source.n_samples < LEAST_ROWS:
             raise ValueError(f"Found array with {source.n_samples} samples, where at least {LEAST_ROWS} are required.")
-        sample = Sample.of(source, self.max_fit_samples or source.n_samples, self._seed())
+        sample = Sample.of(source, self.max_fit_samples or source.n_samples, seed_of(self.random_state))
         self._weight_unit = 1.0
         return Drawn(sample.rows, sample.weights, self._distinct(sample.rows, sample.weights), sample)
 
@@ -489,7 +488,7 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def _roles(self, training: Training, n_views: int) -> Iterator[Role]:
         """Give the members to be, with weights that sum to 1."""
-        generator = np.random.default_rng(self._seed())
+        generator = np.random.default_rng(seed_of(self.random_state))
         samples, n_samples = training.samples, len(training.distinct.weights)
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
@@ -502,7 +501,7 @@ class AutoSlabSVM(WithProgress, Detector):
         if training.groups is None:
             some = partial(some_of, n_samples)
         else:
-            order = np.random.default_rng(self._seed()).permutation(training.groups.count)
+            order = np.random.default_rng(seed_of(self.random_state)).permutation(training.groups.count)
             some = partial(some_groups, training.groups, order)
         width = max(1, round(len(varying) / ONE_IN))
         neighbour_rows = NEIGHBOUR_ROWS if samples.shape[1] <= MANY_FEATURES else SOME_ROWS
@@ -522,9 +521,6 @@ class AutoSlabSVM(WithProgress, Detector):
             seed = int(generator.integers(2**31))
             classifier = OutlierClassifier(classifier=self.classifier, random_state=seed, n_surprises=n_others)
             yield Role(classifier, n_views - 1, None, of_classifier, some(SOME_ROWS))
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _diagnosis(self) -> str:
         if self.model_.one_point:

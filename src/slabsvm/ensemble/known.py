@@ -29,7 +29,7 @@ from slabsvm.data.groups import groups_of
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.training import Training
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
 from slabsvm.runtime.fields import Array, Places
 from slabsvm.runtime.sklearn_private import HasMethods
 
@@ -93,7 +93,7 @@ class Trees:
         """Return the mean share of positives in the leaves of each row, (n,)."""
         found, n_trees = np.empty(X.shape[0]), len(self.roots)
         for rows in pieces(X.shape[0], max(n_trees, X.shape[1]), TOGETHER):
-            some = _single(X[rows].toarray() if sp.issparse(X) else X[rows])
+            some = _single(dense(X[rows]))
             at = np.tile(self.roots, len(some))
             going = np.arange(len(at))
             while len(going):
@@ -202,7 +202,7 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
 
     def _gained(self, X: Any) -> FloatArray:
         """Return by how much each row's score would grow, (n, d), if one of its features were typical."""
-        X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+        X = dense(X).astype(np.float64)
         found, own = np.zeros(X.shape), self.score_samples(X)
         for feature in range(X.shape[1]) if self.trees_ is None else self.trees_.used:
             values = X[:, feature].copy()
@@ -239,10 +239,8 @@ def left_out(
     """
 
     def learned(fit: Callable[..., OutlierClassifier], some: Any) -> OutlierClassifier:
-        stack = sp.vstack if sp.issparse(rows) else np.concatenate
-        X, n = stack([rows[some], outliers]), outliers.shape[0]
-        y = np.repeat([1, -1], [X.shape[0] - n, n])
-        return fit(sp.csr_array(X) if sp.issparse(X) else X, y, np.append(weights[some], np.ones(n)))
+        X, n = stacked([rows[some], outliers]), outliers.shape[0]
+        return fit(X, np.repeat([1, -1], [X.shape[0] - n, n]), np.append(weights[some], np.ones(n)))
 
     scores, fold = np.empty(rows.shape[0]), (np.arange(rows.shape[0]) if groups is None else groups) % FOLDS
     for number in np.unique(fold):
@@ -271,9 +269,8 @@ def labelled(estimator: Detector, rows: Any, name: str) -> Any:
 def joined(training: Training, positives: Any) -> Training:
     """Return what there is to learn with further positives, by which nothing is judged; each is a group of its own."""
     n, count = positives.shape[0], training.groups.count if training.groups is not None else 0
-    stack = sp.vstack if sp.issparse(training.X) else np.concatenate
-    X = stack([training.X, positives.astype(training.X.dtype)])
-    X = canonical(sp.csr_array(X)) if sp.issparse(X) else X
+    X = stacked([training.X, positives.astype(training.X.dtype)])
+    X = canonical(X) if sp.issparse(X) else X
     # One of the weights that there are: whole multiples stay such.
     usual = np.percentile(training.weights[training.weights > 0], 50, method="lower")
     weights = np.append(training.weights, np.full(n, usual))

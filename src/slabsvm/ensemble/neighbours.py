@@ -17,7 +17,7 @@ from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
 from slabsvm.runtime.fields import Array, Number, Rows
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
@@ -64,7 +64,7 @@ class Neighbourhood:
             total = np.zeros(some.shape)
             for place, share in enumerate(shares.T):
                 with np.errstate(over="ignore"):
-                    apart = np.square(_dense(some) - _dense(self.samples[near[:, place]]))
+                    apart = np.square(dense(some) - dense(self.samples[near[:, place]]))
                 total += share[:, None] * np.minimum(apart, largest)
             found[rows] = total
         return found
@@ -93,7 +93,7 @@ class Neighbourhood:
         n_near = min(self.n_neighbours + further, n_samples)
         labels = np.arange(n_samples) if labels is None else labels
         for rows in pieces(X.shape[0], 8 * X.shape[1] * n_near, BLOCK_BYTES):
-            some = sp.csr_array(X[rows]) if sparse else _dense(X[rows]).astype(np.float64, copy=False)
+            some = sp.csr_array(X[rows]) if sparse else dense(X[rows]).astype(np.float64, copy=False)
             squares, near = np.empty((some.shape[0], n_near)), np.empty((some.shape[0], n_near), dtype=np.intp)
             names = np.full(len(near), NOBODY) if own is None else own[rows]
             self._index.search(some, names, labels, squares, near)
@@ -219,7 +219,3 @@ class NeighboursDetector(Detector):
         if self.model_.neighbourhood.samples.shape[0] == 1:
             return "All samples are the same point, so every other row is rejected. Check the features for constants."
         return ""
-
-
-def _dense(rows: Any) -> FloatArray:
-    return np.asarray(rows.toarray() if sp.issparse(rows) else rows)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import DENSE_BYTES, Rows, product, row_sums
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, knots_of
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, dense, pieces
 
 
 class _Additive(Kernel):
@@ -24,7 +24,7 @@ class _Additive(Kernel):
 
     def diagonal_by_feature(self, X: Rows) -> FloatArray:
         """Return x_j."""
-        return np.array(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+        return np.array(dense(X), dtype=np.float64)
 
 
 class Hellinger(_Additive):
@@ -60,9 +60,7 @@ class _CompiledAdditive(_Additive):
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
         for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
-            some = right[columns]
-            dense = some.toarray() if sp.issparse(some) else some
-            transposed = np.ascontiguousarray(dense.T)
+            transposed = np.ascontiguousarray(dense(right[columns]).T)
             getattr(_additive, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
         return out
 

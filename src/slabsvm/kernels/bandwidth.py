@@ -17,7 +17,7 @@ from scipy.spatial.distance import pdist
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.kernels.rows import product, row_sums
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of distances that are held at once.
@@ -65,7 +65,7 @@ def median_heuristic(X: Any) -> float:
     X = _table(X)
     if X.shape[0] > PAIRED_ROWS:
         X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], PAIRED_ROWS, replace=False))]
-    squared = pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean")
+    squared = pdist(dense(X), "sqeuclidean")
     _resolved(float(squared.max(initial=0.0)), X)
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 
@@ -179,7 +179,7 @@ def _resolved(variance: float, X: Any) -> float:
     """Return a variance of the rows of X; refuse one that has lost its digits to underflow, though rows differ."""
     if variance < SMALLEST_SQUARE:
         ends = (X.min(axis=0), X.max(axis=0))
-        low, high = (np.asarray(end.toarray() if sp.issparse(end) else end) for end in ends)
+        low, high = (np.asarray(dense(end)) for end in ends)
         if (low != high).any():
             raise ValueError(
                 "The features, as the samples weigh, vary by so little that squares of their differences underflow "

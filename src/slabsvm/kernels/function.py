@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, dense, pieces
 
 # Rows of a block off which the diagonal is read.
 DIAGONAL_ROWS = 64
@@ -48,10 +47,10 @@ class FromFunction(Kernel):
         try:
             with np.errstate(under="ignore"):
                 found = self.function(left, right)
-            dense = np.asarray(found.toarray() if sp.issparse(found) else found)
-            if np.iscomplexobj(dense):
+            values = np.asarray(dense(found))
+            if np.iscomplexobj(values):
                 raise TypeError("it returned complex numbers, and a kernel is real")
-            values = dense.astype(np.float64)
+            values = values.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The kernel function failed on arrays of rows of shapes {left.shape} and {right.shape} ({error}). It "

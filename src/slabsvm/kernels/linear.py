@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.kernels.rows import Rows, product, row_sums
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, dense
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Linear(Kernel):
         """Return x - c."""
         if self.centre is None:
             return super().prepare(X, dtype)
-        return np.subtract(X.toarray() if sp.issparse(X) else X, self.centre).astype(dtype, copy=False)
+        return np.subtract(dense(X), self.centre).astype(dtype, copy=False)
 
     def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return left @ right'."""
@@ -48,4 +48,4 @@ class Linear(Kernel):
         """Return (x_j - c_j)^2."""
         rows = self.prepare(X, np.float64)
         with np.errstate(over="ignore"):
-            return np.asarray(np.square(rows.toarray() if sp.issparse(rows) else rows))
+            return np.asarray(np.square(dense(rows)))

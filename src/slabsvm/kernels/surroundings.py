@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray, pieces
+from slabsvm.runtime.arrays import FloatArray, dense, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
@@ -89,9 +89,7 @@ class Surroundings:
         for rows, some, exponents in self._stretches(X):
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 start = self._combined(self._weights(exponents)[0])
-                step = _shortened(
-                    some.toarray() if sp.issparse(some) else some, start, REACH / np.sqrt(self.kernel.gamma)
-                )
+                step = _shortened(dense(some), start, REACH / np.sqrt(self.kernel.gamma))
                 total = np.zeros(start.shape)
                 for node, part in zip(0.5 + 0.5 * nodes, 0.5 * parts, strict=True):
                     total += part * self._gradient(start + node * step, slopes)
@@ -194,7 +192,7 @@ class Surroundings:
         """Return D_j of one row, (1, d), from differences: they have all their digits, and may be scaled."""
         near = np.flatnonzero(weights > NEGLIGIBLE)
         some = self.samples[near]
-        apart = _way(row.toarray() if sp.issparse(row) else row, some.toarray() if sp.issparse(some) else some)
+        apart = _way(dense(row), dense(some))
         found = self.kernel.gamma * (weights[near] @ np.square(apart))
         if not found.sum() <= INFINITE:
             found = weights[near] @ np.square(apart / np.abs(apart).max())

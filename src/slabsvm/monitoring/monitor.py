@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
@@ -31,7 +30,7 @@ from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.naming import names
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
 # With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4
@@ -165,7 +164,7 @@ class DriftMonitor(BaseEstimator):
         """
         del y
         check_is_fitted(self.estimator)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = seed_of(self.random_state)
         if X is None:
             scores, self.reference_ = own_scores(self.estimator)
             numbers = [scores]

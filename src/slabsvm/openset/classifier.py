@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import check_random_state, gen_batches, get_tags
+from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,7 +42,7 @@ from slabsvm.openset.naming import ByClassifier, ByMargins, Naming, names, of_fi
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, warn
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -219,7 +219,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             raise ValueError(
                 f"class_estimators names {others}, but y holds no sample of them; the classes are {listed(classes)}."
             )
-        self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self.seed_ = seed_of(self.random_state)
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
         calls = (

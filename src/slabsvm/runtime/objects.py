@@ -7,7 +7,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from sklearn import get_config, set_config
+from sklearn.utils import check_random_state
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Value_co = TypeVar("Value_co", covariant=True)
@@ -37,6 +39,11 @@ def atomic(method: Method) -> Method:
         return self if answer is successor else answer
 
     return cast(Method, whole)
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed drawn from a random_state of scikit-learn's: an int, a RandomState or None."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 class cached_property(functools.cached_property[Value_co]):  # noqa: N801 - as that of functools

@@ -22,7 +22,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import check_array, check_random_state, get_tags, indexable
+from sklearn.utils import check_array, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,7 +32,7 @@ from slabsvm.fitted.pipelines import predict_learned
 from slabsvm.fitted.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
@@ -339,8 +339,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         return tags
 
     def _splits(self, X: Any, groups: Any = None, weights: FloatArray | None = None) -> list[Split]:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        pairwise = get_tags(self.estimator).input_tags.pairwise
+        seed, pairwise = seed_of(self.random_state), get_tags(self.estimator).input_tags.pairwise
         return splits_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise, weights=weights)
 
 
