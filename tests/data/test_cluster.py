@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from slabsvm import LinearOneClassSlabSVM
-from slabsvm.data.dask import DaskBlocks, _scored, _visited
-from slabsvm.data.passes import Local
+from slabsvm.data.passes import DaskBlocks, Local, _scored, _visited
 from slabsvm.solvers.streaming import PassTuning
 
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")

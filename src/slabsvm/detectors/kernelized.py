@@ -20,11 +20,10 @@ from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.precision import ROUNDING_GAP
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
-from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
+from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, FromFunction, Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.function import FromFunction
-from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions

@@ -268,7 +268,7 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
             score = Along(self.map_.lifted(w), refuse_what_is_not_finite, self.map_.lift)
             bytes_per_row = 8 * self.map_.n_lifted
         if is_dask(X):
-            from slabsvm.data.dask import scored
+            from slabsvm.data.passes import scored
 
             return scored(X, self.n_features_in_, score, bytes_per_row)
         rows = rows_in_place(self, X, reset=False)

@@ -24,7 +24,9 @@ from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, share_of, with_surprises
 from slabsvm.ensemble.members import (
     FOLDS,
+    Drawn,
     Role,
+    Sample,
     few_rows,
     left_out_scores,
     scores_by_folds,
@@ -34,7 +36,6 @@ from slabsvm.ensemble.members import (
 )
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
-from slabsvm.ensemble.sampled import Drawn, Sample
 from slabsvm.ensemble.surprise import Shares, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
@@ -232,7 +233,7 @@ class AutoSlabSVM(WithProgress, Detector):
         check_is_fitted(self)
         score = self.model_.combination
         if is_dask(X):
-            from slabsvm.data.dask import scored
+            from slabsvm.data.passes import scored
 
             return scored(X, self.n_features_in_, score, 8 * self.n_features_in_)
         return Local(rows_in_place(self, X, reset=False), None, effective_n_jobs(self.n_jobs)).scores(score)

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, reading
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels import NAMED
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _check_feature_names_in, _fit_context
 

@@ -28,11 +28,11 @@ from slabsvm.files.models.kinds import KINDS, Either, Kind, OneOf, Parts, made, 
 from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
-from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.monitoring.betting import COUNT, SEED
 from slabsvm.monitoring.course import Course
