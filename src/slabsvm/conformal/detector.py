@@ -371,15 +371,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         refuse_classifier(self._detector, self)
         X = self._table(X, reset=True)
         given = given_of(X, groups, fit_params)
-        members = calibrated(
-            self._detector,
-            given,
-            method=self.method,
-            cv=self.cv,
-            share=self.calibration_size,
-            seed=self.random_state,
-            n_jobs=self.n_jobs,
-        )
+        members = calibrated(self._detector, given, self)
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self.rankings_ = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]

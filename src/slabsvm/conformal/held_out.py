@@ -132,17 +132,16 @@ def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
     return Given(X, parameters, weights)
 
 
-def calibrated(
-    detector: Any, given: Given, *, method: str, cv: Any, share: float, seed: Any, n_jobs: int | None
-) -> list[Calibrated]:
-    """Return fitted detectors with the positives that they have not learned, by a method of `ConformalDetector`."""
-    if method == "prefit":
+def calibrated(detector: Any, given: Given, how: Any) -> list[Calibrated]:
+    """Return fitted detectors with the positives that they have not learned, by parameters of `ConformalDetector`."""
+    if how.method == "prefit":
         check_is_fitted(detector)
         return [_scored(detector, given.X, given.weights, np.arange(len(given.weights)))]
-    if method == "leave-one-out":
+    if how.method == "leave-one-out":
         return [_by_leave_one_out(detector, given)]
-    splits = splits_of(given, method=method, cv=cv, share=share, random=check_random_state(seed))
-    return parallel((delayed(_fit_and_score)(clone(detector), given, *split) for split in splits), n_jobs)
+    random = check_random_state(how.random_state)
+    splits = splits_of(given, method=how.method, cv=how.cv, share=how.calibration_size, random=random)
+    return parallel((delayed(_fit_and_score)(clone(detector), given, *split) for split in splits), how.n_jobs)
 
 
 def _by_leave_one_out(detector: Any, given: Given) -> Calibrated:

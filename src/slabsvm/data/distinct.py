@@ -174,7 +174,7 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
     asked = np.random.default_rng(0).choice(m, min(m, ASKED), replace=False)
     # So small products take longer in several threads.
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-        lengths, products = _products(X, asked) if matrix is None else _kernel_values(X, matrix)
+        lengths, products = _products(X, asked, matrix)
         found = 0
         for some in pieces(len(asked), 8 * m, CHUNK_BYTES):
             squares = lengths[asked[some]][:, None] + lengths
@@ -189,19 +189,16 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
 Products = Callable[[IndexArray], FloatArray]
 
 
-def _products(X: Any, asked: IndexArray) -> tuple[FloatArray, Products]:
-    """Return the squared lengths of rows, and what returns the products of some with all."""
+def _products(X: Any, asked: IndexArray, matrix: IndexArray | None) -> tuple[FloatArray, Products]:
+    """Return the squared lengths of rows, and what returns the products of some with all; a kernel matrix has both."""
+    if matrix is not None:
+        return X[matrix, matrix].astype(np.float64), lambda some: X[np.ix_(matrix[some], matrix)].astype(np.float64)
     if sp.issparse(X):
         sparse = X.astype(np.float64)
         return np.asarray(sparse.multiply(sparse).sum(axis=1)).ravel(), lambda some: (sparse[some] @ sparse.T).toarray()
     # Rows far from the origin differ by less than their products round; the median is where most rows are.
     rows = X - np.median(X[asked], axis=0).astype(np.float64)
     return np.einsum("ij,ij->i", rows, rows), lambda some: rows[some] @ rows.T
-
-
-def _kernel_values(K: Any, samples: IndexArray) -> tuple[FloatArray, Products]:
-    """Return the same of samples in feature space, of which K holds all products."""
-    return K[samples, samples].astype(np.float64), lambda some: K[np.ix_(samples[some], samples)].astype(np.float64)
 
 
 def each_its_own(weights: FloatArray) -> Distinct:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from slabsvm.data.checks import canonical
@@ -106,7 +106,7 @@ class Trees:
 
 
 @parameters
-class OutlierClassifier(OutlierMixin, BaseEstimator):
+class OutlierClassifier(BaseEstimator):
     """A classifier as a detector: a row's score is how sure it is that the row is no outlier.
 
     Parameters
@@ -188,14 +188,6 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
         if self.trees_ is not None:
             return self.trees_(X)
         return _said(self.classifier_, _single(X))
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,)."""
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: Any) -> IntArray:
-        """Return +1 for each row whose decision is >= 0, and -1 for the others, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def _explanation(self, X: Any) -> Explanation:
         return of_distances(self._gained(X), self.usual_, self.score_samples(X), reference=self.reference_)

@@ -139,7 +139,9 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             for done in range(1, self.max_rounds + 1):
                 judge, found = _without_themselves(clone(self._judge), X, learned)
                 earlier, learned = learned, ~known
-                others = np.lexsort((_by_content(judge, X), found))
+                # Rows that score alike are ordered by what is in them.
+                model, rows = innermost(judge, X)
+                others = np.lexsort((distinct_of(model, rows, np.ones(n)).group, found))
                 learned[others[~known[others]][: count - n_known]] = False
                 self.n_rounds_ = done
                 if (learned == earlier).all():
@@ -195,10 +197,3 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
         detector, needed_by="TrimmedDetector", remedy="Use a detector such as OneClassSVM, OneClassSlabSVM or SVDD."
     )
     return detector, decisions
-
-
-def _by_content(detector: Any, X: Any) -> IndexArray:
-    """Return numbers by which rows that score alike are ordered, (n,), equal for equal rows: by what is in them."""
-    model, rows = innermost(detector, X)
-    numbers: IndexArray = distinct_of(model, rows, np.ones(_num_samples(X))).group
-    return numbers

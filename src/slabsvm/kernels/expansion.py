@@ -55,7 +55,7 @@ class Expansion:
                     try:
                         sums = kernel.sums(kernel.prepare(X[rows]), self.prepared(kernel), self.coefficients)
                     except NotFiniteError as error:
-                        raise self._not_finite(kernel, X).among(X.shape[0]) from error
+                        raise self._not_finite(kernel, X) from error
             yield rows, sums
 
     @ONE_BLAS_THREAD
@@ -96,7 +96,7 @@ class Expansion:
         at_once = n_samples if self.kernel is None else min(n_samples, self.kernel.columns_at_once or n_samples)
         return pieces(X.shape[0], 8 * at_once, BLOCK_BYTES)
 
-    def _not_finite(self, kernel: Kernel, X: Any) -> NotFiniteError:
+    def _not_finite(self, kernel: Kernel, X: Any) -> ValueError:
         """Return the error for all rows at which the kernel is not finite."""
         found = []
         for rows in self._stretches(X):
@@ -104,7 +104,7 @@ class Expansion:
                 kernel.block(kernel.prepare(X[rows]), self.prepared(kernel))
             except NotFiniteError as error:
                 found.append(rows.start + error.rows)
-        return NotFiniteError(np.concatenate(found))
+        return NotFiniteError(np.concatenate(found)).among(X.shape[0])
 
     def prepared(self, kernel: Kernel) -> Rows:
         """The samples in the form that the kernel computes from, kept for the next call if it is small."""
