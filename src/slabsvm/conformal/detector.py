@@ -259,7 +259,6 @@ class ConformalDetector(OutlierMixin, Wrapping):
             If a few rows set the scale of a feature; if many rows have near copies; if calibration rows have uneven
             weights; with method="leave-one-out" also if many rows repeat and far more or fewer of these are accepted.
         """
-        del y
         self._learn(X, groups, fit_params)
         return self
 
@@ -273,7 +272,6 @@ class ConformalDetector(OutlierMixin, Wrapping):
         get the answer of `predict`. With method="cross" the scores of all models are compared. No rate is promised for
         training rows. X, y, groups and **fit_params are those of `fit`.
         """
-        del y
         members = self._learn(X, groups, fit_params)
         X = self._table(X, reset=False)
         scores, reach = np.full(_num_samples(X), np.nan), np.full(_num_samples(X), np.inf)

@@ -219,7 +219,6 @@ class Sweep:
 
     def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Swept:
         """Return the rows near a plane, as they are, and the sums of the others, lifted."""
-        del first
         lifted = self.lift(rows)
         slopes = self.planes.signs[:, None] * (lifted @ self.w)
         above_near = slopes >= self.planes.nears[:, None]

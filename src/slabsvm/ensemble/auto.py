@@ -214,7 +214,6 @@ class AutoSlabSVM(WithProgress, Detector):
             When rows are few, weights are uneven, copies are many, or known outliers equal rows of X. The text stays in
             `warning_`.
         """
-        del y
         training = judges = self.training(X, sample_weight, groups)
         if known_positives is not None:
             training = joined(training, labelled(self, known_positives, "known_positives"))

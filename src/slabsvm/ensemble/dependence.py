@@ -295,7 +295,6 @@ class DependenceDetector(Detector):
         return ""
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        del accept_sparse
         return checked_rows(self, X, reset=reset, least=2, accept_sparse=False)
 
     def __sklearn_tags__(self) -> Any:

@@ -64,7 +64,6 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts.
         """
-        del y
         X = self._checked(X, reset=True)
         weights = checked_weights(sample_weight, X)
         if weights is not None:

@@ -116,7 +116,6 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             The numbers of rows of X that are known to be outliers. They are never learned, and have no say in the
             threshold. trim is the share of all that is not learned; of more known outliers these alone.
         """
-        del y
         refuse_classifier(self._detector, self)
         if any(get_tags(one).input_tags.pairwise for one in (self._detector, self._judge)):
             raise ValueError(

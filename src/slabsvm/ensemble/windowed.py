@@ -137,7 +137,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of 2 means what two identical samples mean. It stays with its row.
         """
-        del y
         return self._begin(X, sample_weight)
 
     @atomic
@@ -156,7 +155,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
         sample_weight : array-like of shape (n_samples,), default=None
             In the unit of the weights before: a row without has the weight 1.
         """
-        del y
         if not hasattr(self, "estimator_"):
             return self._begin(X, sample_weight)
         window = self._kept()

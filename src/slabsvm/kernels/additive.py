@@ -28,7 +28,6 @@ class Linear(Kernel):
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> Linear:
         """Return the kernel with its origin at the samples' mean, where a model lets it and X is dense."""
-        del gamma
         return cls(None if needs_origin or sp.issparse(X) else np.average(X, axis=0, weights=weights))
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:

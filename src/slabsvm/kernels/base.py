@@ -67,7 +67,6 @@ class Kernel(ABC):
 
         gamma is the user's parameter; needs_origin says whether the model depends on where the features' origin is.
         """
-        del X, weights, gamma, needs_origin
         return cls()
 
     @classmethod
@@ -130,7 +129,6 @@ class Kernel(ABC):
         vectors are (n, d) and not prepared, coefficients (n,). None where nothing is known, or where rows far out in
         another direction score the opposite.
         """
-        del vectors, coefficients
         return 0.0 if self.local else None
 
     def __call__(self, X: Rows, Z: Rows) -> AnyFloatArray:

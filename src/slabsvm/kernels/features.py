@@ -57,7 +57,6 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check X, (n_samples, n_features), and keep what the map needs; y is ignored."""
-        del y
         self._checked(X, reset=True)
         return self
 

@@ -60,7 +60,6 @@ class RBF(Kernel):
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> RBF:
         """Return the kernel of gamma, a number or a rule for it."""
-        del needs_origin
         return cls.at(gamma_value(gamma, X, weights), X, weights)
 
     @classmethod

@@ -162,7 +162,6 @@ class DriftMonitor(BaseEstimator):
             others, because new rows that repeat training rows score higher than held-out rows.
         y : ignored
         """
-        del y
         check_is_fitted(self.estimator)
         seed = seed_of(self.random_state)
         if X is None:

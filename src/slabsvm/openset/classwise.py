@@ -197,7 +197,6 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     @atomic
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit the detector, with these parameters of its fit; give no sample of weight 0, which would set the depth."""
-        del y
         self.estimator_ = fit_with(clone(self.estimator), X, fit_params)
         values = answer(self.estimator_, X).values
         refuse_other_polarity(self.estimator_, X, values)

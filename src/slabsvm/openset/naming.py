@@ -187,22 +187,18 @@ class ByMargins(Naming):
 
     def levels(self, rate: float) -> FloatArray:
         """Return zeros: each model keeps its own threshold."""
-        del rate
         return np.zeros(len(self.models))
 
     def p_values(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Refuse: there are none."""
-        del X, n_jobs
         raise ValueError("There are no p-values with calibration='margin'; use calibration='conformal'.")
 
     def too_few(self, rate: float, remedy: str = "") -> str:
         """Return nothing: margins need no samples that are held out."""
-        del rate, remedy
         return ""
 
     def far_accepted(self, rate: float) -> Sequence[bool]:
         """Return in which classes' models rows infinitely far away are inside."""
-        del rate
         return [model.far_margin_ >= 0 for model in self.models]
 
     def doubts(self, rate: float) -> list[str]:
@@ -419,7 +415,6 @@ class ByClassifier(Naming):
 
     def shares(self, X: Any, levels: FloatArray, n_jobs: int | None) -> FloatArray:
         """Refuse: of the classifier's confidence no feature's share is known."""
-        del X, levels, n_jobs
         raise ValueError(
             "With a classifier, decisions also depend on its confidence, which has no shares of features. Explain "
             "the detector of class k instead: models_[k].explain(X)."

@@ -214,11 +214,10 @@ class Criterion(ABC):
         """Refuse parameters that make no sense by a ValueError, which names the parameter and what it may be."""
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
-    def warn_of(self, recall: float, n_held_out: int) -> None:
+    def warn_of(self, recall: float, n_held_out: int) -> None:  # noqa: B027  # a criterion need not warn
         """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
-        del recall, n_held_out
 
-    def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:  # noqa: ARG002
+    def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
         return ""
 
@@ -246,7 +245,6 @@ class Criterion(ABC):
         positives and outliers are how the detector answers the held-out positives and the synthetic outliers, made the
         latter, with their volumes where these have a meaning.
         """
-        del outliers, made
         return {"recall": positives.share}
 
     @abstractmethod
@@ -282,7 +280,6 @@ class Recall(Criterion):
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
         """Return the recall."""
-        del candidates, n_held_out
         return measured["recall"]
 
 
@@ -349,7 +346,6 @@ class TightestAtRecall(Criterion):
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
         """Return minus the acceptance of candidates that keep the recall; the others are below, by what they miss."""
-        del candidates
         tightness = -measured["log_volume" if "log_volume" in measured else "acceptance"]
         least = self._least(n_held_out, measured.get("nominal_recall", np.nan))
         missing = np.maximum(least - measured["recall"], 0.0)

@@ -73,7 +73,6 @@ class DistinctKFold:
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of folds."""
-        del X, y, groups
         return self.n_splits
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[TrainAndTest]:
@@ -82,7 +81,6 @@ class DistinctKFold:
         X is an array-like, a frame or a CSR matrix of shape (n_samples, n_features); with fewer distinct rows than
         folds it is refused by a ValueError. y and groups are ignored.
         """
-        del y, groups
         yield from self.split_groups(equal_rows(X))
 
     def split_groups(self, group: IndexArray) -> Iterator[TrainAndTest]:
