@@ -241,7 +241,7 @@ def _squared_lengths(rows: Rows) -> FloatArray:
 
 
 class Mapped(Source):
-    """The images of another source's rows by a map in two steps, as `slabsvm.kernels.landmarks.Landmarks` is."""
+    """The images of another source's rows by a map in two steps, as `slabsvm.kernels.features.Landmarks` is."""
 
     def __init__(self, source: Source, image: Any) -> None:
         self.source = source

@@ -32,7 +32,7 @@ from slabsvm.kernels import NAMED
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.landmarks import Landmarks
+from slabsvm.kernels.features import Landmarks
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.monitoring.betting import COUNT, SEED
 from slabsvm.monitoring.course import Course

@@ -28,7 +28,7 @@ from slabsvm.ensemble.surprise import Surprise
 from slabsvm.ensemble.windowed import Window
 from slabsvm.fitted.model import SupportVectorModel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.landmarks import Landmarks
+from slabsvm.kernels.features import Landmarks
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable
 from slabsvm.monitoring.betting import MEMORIES, N_BETS, Bag, Betting
