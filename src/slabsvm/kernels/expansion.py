@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
@@ -116,9 +116,9 @@ class Expansion:
         return prepared
 
     @cached_property
-    def surroundings(self) -> Surroundings | None:
+    def soft_neighbours(self) -> SoftNeighbours | None:
         """What says which samples are near a row, under the RBF kernel; None under others."""
-        return Surroundings(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
+        return SoftNeighbours(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what is kept besides is made again."""

@@ -46,8 +46,8 @@ INFINITE = 1e300
 
 
 @dataclass(frozen=True)
-class Around:
-    """What is around some rows."""
+class SoftDistances:
+    """How far rows are from the samples near them, and the sums of kernels there."""
 
     distances: FloatArray  # (n, d): D_j, in the kernel's exponent: without a unit, and finite for rows at any distance
     sums: FloatArray  # (n,) or (n, q): sum_i c_i k(x_i, x)
@@ -55,7 +55,7 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SoftNeighbours:
     """Samples of an RBF kernel with their coefficients.
 
     No row's answer depends on the rows that are asked for with it, to the last bit.
@@ -65,10 +65,10 @@ class Surroundings:
     samples: Any  # (n, d) array or CSR matrix
     coefficients: FloatArray  # (n,) or (n, q): c_i; of several columns the last is the one whose mass counts
 
-    def around(self, X: Any) -> Around:
-        """Return what is around each row of X, (n, d) dense or CSR."""
+    def distances(self, X: Any) -> SoftDistances:
+        """Return how far each row of X, (n, d) dense or CSR, is from the samples near it."""
         n_rows, n_features = X.shape
-        found = Around(
+        found = SoftDistances(
             distances=np.empty((n_rows, n_features)),
             sums=np.empty((n_rows, *self.coefficients.shape[1:])),
             log_mass=np.empty(n_rows),
