@@ -426,7 +426,7 @@ class AutoSlabSVM(WithProgress, Detector):
         if sample is None or sample.whole:
             n_judging = judges.n_counted
             offset = by_left_out(scores, masses, self.recall, n_judging)
-            found = judges.by_row(scores) if sample is None else sample.spread(judges.by_row(scores))
+            found = judges.by_row(scores) if sample is None else sample.scores(judges.by_row(scores), combination)
         else:
             found = sample.scores(judges.by_row(scores), combination)
             scores, weights = found[sample.others], sample.weights_of_others

@@ -201,19 +201,13 @@ class Sample:
         """Whether all rows of positive weight were drawn."""
         return not self.others.any()
 
-    def spread(self, own: FloatArray) -> FloatArray:
-        """Return values of the sample, (n,), for all rows, (n_samples,); NaN where a row was not drawn."""
-        values = np.full(self.source.n_samples, np.nan)
-        values[self.numbers] = own
-        return values
-
     def scores(self, own: FloatArray, score: Callable[[Rows], FloatArray]) -> FloatArray:
         """Return what each row of the source scores without itself, (n_samples,); NaN where its weight is 0.
 
         own are the left-out scores of the sample, (n,); score is the function that gives the others theirs, of which
         none was learned.
         """
-        scores = self.source.scores(score)
+        scores = np.full(self.source.n_samples, np.nan) if self.whole else self.source.scores(score)
         if self.source.weights is not None:
             scores[self.source.weights == 0] = np.nan
         scores[self.numbers] = own

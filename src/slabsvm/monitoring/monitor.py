@@ -267,35 +267,16 @@ class DriftMonitor(BaseEstimator):
         ]
         return "\n".join(lines)
 
-    @property
-    def n_rows_(self) -> int:
-        """The number of rows read."""
-        return self.course_.n_rows
-
-    @property
-    def alarm_(self) -> bool:
-        """Whether an alarm was raised."""
-        return self.course_.n_alarms > 0
-
-    @property
-    def n_alarms_(self) -> int:
-        """The number of alarms: at most one without run_length."""
-        return self.course_.n_alarms
-
-    @property
-    def alarm_row_(self) -> int:
-        """The row of the first alarm, counted from 1 (with run_length, of the last). 0 if there is none."""
-        return self.course_.alarm_row
-
-    @property
-    def log_evidence_(self) -> float:
-        """The logarithm of the evidence (the larger of two tests)."""
-        return max(self.course_.log_values)
-
-    @property
-    def log_level_(self) -> float:
-        """The logarithm of the evidence at which an alarm is raised."""
-        return self.course_.log_level
+    n_rows_ = property(lambda self: self.course_.n_rows, doc="The number of rows read.")
+    alarm_ = property(lambda self: self.course_.n_alarms > 0, doc="Whether an alarm was raised.")
+    n_alarms_ = property(
+        lambda self: self.course_.n_alarms, doc="The number of alarms: at most one without run_length."
+    )
+    alarm_row_ = property(lambda self: self.course_.alarm_row, doc="The row of the first alarm, or of the last; or 0.")
+    log_evidence_ = property(lambda self: max(self.course_.log_values), doc="The logarithm of the (larger) evidence.")
+    log_level_ = property(
+        lambda self: self.course_.log_level, doc="The evidence's logarithm at which an alarm is raised."
+    )
 
 
 def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
