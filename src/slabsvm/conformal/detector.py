@@ -121,11 +121,7 @@ class Wrapping(BaseEstimator):
 
 
 def found_no_direction(detectors: Sequence[Any]) -> list[str]:
-    """Return the warnings of those fits of some detectors that found w = 0.
-
-    What a solver leaves of such a w is rounding. Scores order rows by it that are as exchangeable as by any other, so
-    that the rate is kept; but which rows are rejected is chance.
-    """
+    """Return the warnings of those fits of some detectors that found w = 0: which rows they reject is chance."""
     models = [innermost(detector)[0] for detector in detectors]
     # A ball needs no direction: around the origin it tells near from far.
     kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)

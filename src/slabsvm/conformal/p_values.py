@@ -238,10 +238,7 @@ def usual_size(values: FloatArray) -> float:
 
 
 def unit_of(values: FloatArray) -> float:
-    """Return the unit of distances beyond the first and the last of some numbers: their standard deviation.
-
-    Where they have no spread it is the least number there is: all others are far.
-    """
+    """Return the standard deviation of some numbers, a unit for those beyond; without a spread all others are far."""
     finite = values[np.isfinite(values)]
     with np.errstate(over="ignore", invalid="ignore"):
         unit = float(np.std(finite)) if len(finite) > 1 else 0.0

@@ -62,11 +62,7 @@ def needs_reach(detector: Any) -> bool:
 
 
 def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return the log kernel mass of rows out of reach, and infinity for the others, shape (n_samples,).
-
-    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline. decisions
-    is its decision_function of these rows.
-    """
+    """Return the log kernel mass of rows out of an RBF kernel's reach, by their decisions; infinity for others, (n,)."""
     reach = np.full(len(decisions), np.inf)
     model, _ = innermost(detector)
     if not _has_mass(model):
@@ -91,10 +87,7 @@ def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
 
 
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
-    """Return `reach_of` of the training rows, each without the model's kernel function around it.
-
-    With groups, without those around rows of its group.
-    """
+    """Return `reach_of` of the training rows, each without the model's kernel function around it, or its group's."""
     model, rows = innermost(detector, X)
     every = np.ones(len(model.loo_scores_), dtype=bool)
     if not _has_mass(model):
@@ -105,10 +98,7 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
 
 
 def limit_of(detector: Any) -> float:
-    """Return the decision_function of a row infinitely far away; -inf for a model without an RBF kernel.
-
-    It is -inf, too, for a slab whose score falls with the mass.
-    """
+    """Return the decision_function of a row infinitely far away; -inf without an RBF kernel, or if mass ranks rows."""
     model, _ = innermost(detector)
     if not needs_reach(model):
         return -np.inf

@@ -57,8 +57,7 @@ MB = 1_000_000
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
     """Open a regular file in a mode of FLAGS, and never wait for one that is not.
 
-    Raises OSError: the file is a device, a pipe or anything else that is not a regular file, or a link where no links
-    may be; or the system refuses it.
+    Raises OSError where the file is no regular one, or a link where no links may be, or the system refuses it.
     """
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
@@ -76,10 +75,7 @@ def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryI
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Read a regular file, or what a link leads to, of at most so many bytes.
-
-    Raises OSError: as of :func:`open_regular`, or the file is larger.
-    """
+    """Read a regular file, or what a link leads to; OSError where it is none, or of more bytes than so many."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         # The bytes asked for are allocated: no more than the file has, unless it has grown.
@@ -101,10 +97,7 @@ def is_stream(path: Path) -> bool:
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8.
 
-    A link in its place is replaced, not followed: its target stays unchanged. File names that are no valid text are
-    written as escapes.
-
-    Raises OSError: the file cannot be written.
+    A link in its place is replaced, not followed. What is no valid text is written as escapes. Raises OSError.
     """
     content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with replacing(path) as file:
@@ -140,9 +133,7 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
     """Open a new file in the folder of a path, and give its own name, too, under which nothing is left at the end.
 
-    What processes that were killed left of the same path is removed first; what others are writing is left alone.
-
-    Raises OSError: the file cannot be made.
+    What killed processes left of the same path is removed first; what others are writing is left alone. Raises OSError.
     """
     _remove_what_killed_writers_left(path)
     while True:
@@ -202,10 +193,7 @@ def _is_part(name: str, path: Path) -> bool:
 
 
 def locked(descriptor: int) -> bool:
-    """Take the system's lock on an open file, which ends with it; False where somebody else has it.
-
-    Raises OSError: the file system has no locks.
-    """
+    """Take the system's lock on an open file; False where somebody else has it, OSError where there are no locks."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -228,10 +216,7 @@ def locked(descriptor: int) -> bool:
 
 @contextmanager
 def one_at_a_time(folder: Path, seconds: float = LONGEST_WAIT) -> Iterator[None]:
-    """Wait for the others who do this with a folder, but no longer than so: who looks and then writes does both alone.
-
-    Where folders have no locks nobody is waited for.
-    """
+    """Wait for the others who do this with a folder, but no longer than so, and not where folders have no locks."""
     descriptor = None
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

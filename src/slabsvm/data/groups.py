@@ -61,8 +61,7 @@ class Groups:
 def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
     """Return which samples each group has, for the name of each row's group, (n,), and the rows' weights, (n,).
 
-    Raises ValueError: for another number of names than rows, for names that are missing, and where all rows that weigh
-    anything are of one group.
+    Raises ValueError for names as `numbered`, and where all rows that weigh anything are of one group.
     """
     kept = np.flatnonzero(distinct.group >= 0)
     named, samples, m = numbered(names, len(weights))[kept], distinct.group[kept], len(distinct.weights)
@@ -91,8 +90,7 @@ def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
 def numbered(names: Any, n_rows: int) -> IndexArray:
     """Return the number of each row's group, (n_rows,), in the order in which groups appear.
 
-    Raises ValueError: for another number of names than rows, and for names that are missing. TypeError: for names that
-    cannot be compared.
+    Raises ValueError for another number of names than rows, and missing names; TypeError for what cannot be compared.
     """
     # An array of words would take NaN for one, and 1 for "1"; a masked array lists what is masked as None.
     given = np.asarray(names, dtype=object) if isinstance(names, list | tuple) else np.asanyarray(names)

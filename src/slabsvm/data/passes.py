@@ -131,10 +131,7 @@ class Source(ABC):
 
 
 class Local(Source):
-    """Rows of an array, a memory-mapped array or a CSR matrix in this process, copied at most one stretch at a time.
-
-    X is of float32 or float64; weights of None are ones.
-    """
+    """Rows of an array, a memory map or a CSR matrix of floats in this process, copied at most a stretch at a time."""
 
     def __init__(
         self, X: Rows, weights: FloatArray | None, n_threads: int = 1, stretch_bytes: int = STRETCH_BYTES
@@ -194,10 +191,7 @@ def _float64(rows: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class Along:
-    """The function that gives rows their position along w, or that of what lift makes of them, of shape (d,).
-
-    check, which may raise, is shown the rows first.
-    """
+    """The function that gives rows, which check may refuse, their position along w, (d,), as lift makes them."""
 
     w: FloatArray
     check: Callable[[Rows], None]
@@ -257,10 +251,7 @@ class Mapped(Source):
         return self.source.visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
 
     def mapped(self, survey: Surveyed) -> Surveyed:
-        """Return a survey of the other source as one of the images; no image is longer than 1, or by chance a little.
-
-        Their mean squared length is that of the sample's.
-        """
+        """Return a survey of the other source as one of the images, of the sample's mean length and 1 or so at most."""
         rows = self.image(survey.rows)
         squares = np.einsum("ij,ij->i", rows, rows)[survey.weights > 0]
         return replace(
@@ -279,9 +270,7 @@ class Mapped(Source):
 class DaskBlocks(Source):
     """The blocks of a Dask array, which the active scheduler visits: a cluster, if a client is active.
 
-    Rows stay on the workers, and only the result of a pass is sent.
-
-    Persist X first, or every pass computes it again; the weights are sent to the workers in every pass. Raises
+    Rows stay on the workers. Persist X first, or every pass computes it again; weights are sent in every pass. Raises
     ValueError when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
@@ -336,10 +325,7 @@ def _refuse_what_has_no_rows(X: Any) -> None:
 
 
 def scored(X: Any, n_features: int, score: Callable[[Rows], FloatArray], bytes_per_row: int) -> Any:
-    """Return what a function gives each row as a Dask array in float64, for which it needs so many bytes a row.
-
-    The function may raise, which it does when the array is computed.
-    """
+    """Return what a function gives each row as a Dask array; it needs so many bytes a row, and may raise then."""
     _refuse_what_has_no_rows(X)
     if X.shape[1] != n_features:
         raise ValueError(f"The Dask array has {X.shape[1]} features, but the model is expecting {n_features} features.")
@@ -365,9 +351,5 @@ def _visited_block(
 
 
 def _aligned(rows: Any) -> Any:
-    """Return rows that begin where floats do in memory, which those of a block from another worker need not.
-
-    NumPy multiplies others without BLAS: slower, and with other roundings, so that the last digits of an answer would
-    show that a worker has died.
-    """
+    """Return rows that begin where floats do in memory: NumPy multiplies others without BLAS, to other roundings."""
     return np.require(rows, requirements=["A"])

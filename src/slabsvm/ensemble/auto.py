@@ -225,10 +225,7 @@ class AutoSlabSVM(WithProgress, Detector):
         return self
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.
-
-        The answer for a Dask array is a Dask array, whose blocks are scored where they are.
-        """
+        """Return minus the mean of the members' surprises at each row, shape (n_samples,); of Dask a Dask array."""
         check_is_fitted(self)
         score = self.model_.combination
         if is_dask(X):
@@ -453,10 +450,7 @@ class AutoSlabSVM(WithProgress, Detector):
     def _combined(
         self, training: Training, fitted: Callable[[int, int], object] | None = None
     ) -> tuple[Combination, FloatArray]:
-        """Return the views and members that rows lead to, and the left-out scores of what is `counted`, (p,).
-
-        fitted is told of each member, and of how many.
-        """
+        """Return the views and members that rows lead to, and the left-out scores; fitted is told of each member."""
         views: list[Any] = [None]
         if not sp.issparse(training.X):
             ranks = NormalScores().fit(training.samples, sample_weight=training.distinct.weights)

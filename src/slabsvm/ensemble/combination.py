@@ -193,10 +193,7 @@ class Combination:
 
 
 def _by_feature(found: Explanation, others: list[Explanation]) -> Explanation:
-    """Return the explanation of a member in terms of features, where it takes what others say of a row, too.
-
-    The share of what another says goes to the features that make the row an outlier to that one.
-    """
+    """Return a member's explanation by features: what others say goes to the features that make them say it."""
     n_features = len(found.typical) - len(others)
     typical, deviations = found.typical[:n_features].copy(), found.deviations[:, :n_features].copy()
     for place, other in enumerate(others, n_features):

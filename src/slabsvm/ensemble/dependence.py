@@ -194,10 +194,7 @@ class DependenceDetector(Detector):
     fit = fit_with_groups
 
     def expected(self, X: Any) -> FloatArray:
-        """Return what each feature is expected to be by the others, shape (n_samples, n_features).
-
-        In the features' units; NaN for features that are no target.
-        """
+        """Return what each target should be by the other features, in units, shape (n_samples, n_features), else NaN."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         found = np.full(X.shape, np.nan)

@@ -214,10 +214,7 @@ def share_of(n_known: int, *, of_features: bool) -> float:
 
 
 def with_surprises(rows: Any, scores: FloatArray) -> Any:
-    """Return a view's rows, (n, d), with log(1 + s) of the surprises s = -score of other members, (n, n_members).
-
-    The logarithm keeps the usual ones apart, however far the largest is.
-    """
+    """Return a view's rows, (n, d), with log(1 + s) of the surprises s = -score of other members, (n, n_members)."""
     said = np.log1p(-scores)
     return sp.csr_array(sp.hstack([rows, said])) if sp.issparse(rows) else np.hstack([rows, said])
 
@@ -225,10 +222,7 @@ def with_surprises(rows: Any, scores: FloatArray) -> Any:
 def left_out(
     detector: OutlierClassifier, rows: Any, outliers: Any, weights: FloatArray, groups: IndexArray | None
 ) -> FloatArray:
-    """Fit a member to positives and outliers; return what each positive, (n,), scores where it was not learned.
-
-    Positives of the same group leave together.
-    """
+    """Fit a member to positives and outliers; return each positive's score, (n,), where its group was not learned."""
 
     def learned(fit: Callable[..., OutlierClassifier], some: Any) -> OutlierClassifier:
         X, n = stacked([rows[some], outliers]), outliers.shape[0]

@@ -47,16 +47,13 @@ FEWEST_SAMPLED = 20
 
 @dataclass(frozen=True)
 class Role:
-    """What a member is to be: an unfitted detector, its view, columns and weight, and what it learns.
-
-    rows are the numbers of distinct samples, or of groups where rows come in groups.
-    """
+    """What a member is to be: an unfitted detector, its view, columns and weight, and what it learns."""
 
     detector: Any
     view: int
     columns: IndexArray | None
     weight: float
-    rows: IndexArray
+    rows: IndexArray  # the numbers of distinct samples, or of groups where rows come in groups
 
 
 def left_out_scores(role: Role, rows: Any, training: Training, outliers: Any) -> FloatArray:
@@ -140,10 +137,7 @@ def scores_by_folds(
 
 
 def thinned(training: Training, most: int) -> Training:
-    """Return what there is to learn with no more than about so many rows of groups, the same share of each.
-
-    Rows of a group are more alike than groups are, and some of them say nearly what all say.
-    """
+    """Return what there is to learn with about so many rows of groups at most, which are alike: a share of each."""
     groups = training.groups
     if groups is None or len(groups.numbers) <= most:
         return training
@@ -177,11 +171,7 @@ class Sample:
 
     @classmethod
     def of(cls, source: Source, most: int, seed: int) -> Sample:
-        """Draw rows of positive weight: all of them or, where there are more than most, no more than half of them.
-
-        Which rows are drawn depends on the seed and on their number alone. Raises ValueError where any value of any row
-        is not finite.
-        """
+        """Draw rows of positive weight, finite ones: all or, of more than most, no more than half of them."""
         n_counted = source.n_samples if source.weights is None else int(np.count_nonzero(source.weights))
         numbers = source.drawn(n_counted if n_counted <= max(most, FEWEST_SAMPLED) else min(most, n_counted // 2), seed)
         survey = source.survey(numbers, refuse_what_is_not_finite)
@@ -204,8 +194,7 @@ class Sample:
     def scores(self, own: FloatArray, score: Callable[[Rows], FloatArray]) -> FloatArray:
         """Return what each row of the source scores without itself, (n_samples,); NaN where its weight is 0.
 
-        own are the left-out scores of the sample, (n,); score is the function that gives the others theirs, of which
-        none was learned.
+        own are the left-out scores of the sample, (n,); the others were not learned.
         """
         scores = np.full(self.source.n_samples, np.nan) if self.whole else self.source.scores(score)
         if self.source.weights is not None:

@@ -213,10 +213,7 @@ class Neighbourhood:
         return self._means(X, of_rows, of_samples, np.zeros(X.shape[0]))
 
     def by_feature(self, X: Any, *, further: int = 0) -> FloatArray:
-        """Return the mean squared distance of rows from their nearest samples in each feature, (n, d).
-
-        further says how many of the nearest are the rows themselves.
-        """
+        """Return the mean squared distance of rows from their nearest samples, but some, in each feature, (n, d)."""
         found = np.empty(X.shape)
         largest = FARTHEST**2 / X.shape[1]
         for rows, some, near, squares in self._near(X, None, None, further=further):
@@ -247,10 +244,7 @@ class Neighbourhood:
     def _near(
         self, X: Any, own: IndexArray | None, labels: IndexArray | None, *, further: int = 0
     ) -> Iterator[tuple[slice, Any, IndexArray, FloatArray]]:
-        """Give stretches of rows, the nearest samples of each, and squared distances, ascending.
-
-        Samples whose label, (m,), is a row's own, (n,), are left out.
-        """
+        """Give stretches of rows, the nearest samples of each but those of its own label, and squared distances."""
         sparse, n_samples = sp.issparse(self.samples), self.samples.shape[0]
         n_near = min(self.n_neighbours + further, n_samples)
         labels = np.arange(n_samples) if labels is None else labels

@@ -102,10 +102,7 @@ class Surprise:
         return np.asarray(-np.log((1.0 + rows) / (1.0 + rows[-1])))
 
     def of_learned(self, scores: FloatArray) -> FloatArray:
-        """Return the surprise of training rows' own left-out scores, (n,), as that of a new row among the others.
-
-        Each counts itself, and the lowest is as far beyond the others as a new row would be.
-        """
+        """Return the surprise of training rows' own left-out scores, (n,), as that of a new row among the others."""
         rows, ordered = self.shares.rows, self.shares.scores
         below = np.searchsorted(ordered, scores + TIE * self.excess, side="right")
         found = -np.log(np.maximum(rows[below], np.finfo(np.float64).tiny) / rows[-1])

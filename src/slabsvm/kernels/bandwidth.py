@@ -119,10 +119,7 @@ def _spread_rule(X: Any, delta: float) -> float:
 
 @ONE_BLAS_THREAD
 def feature_variance(X: Any, weights: FloatArray | None = None) -> float:
-    """Return the mean of the features' variances over rows of these weights; inf where it overflows.
-
-    X is (n, d), dense or CSR, of floats; weights (n,), all 1 for None.
-    """
+    """Return the mean of the features' variances over rows, (n, d), of weights, (n,) or alike; inf if it overflows."""
     shares = _shares(X, weights)
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.asarray(shares @ X, dtype=np.float64)

@@ -95,10 +95,7 @@ class Kernel(ABC):
         return product(np.asarray(self.block(left, right)), coefficients)
 
     def exponents(self, left: Rows, right: Rows) -> AnyFloatArray:
-        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: -inf where k is 0.
-
-        A kernel that is an exponential overrides it, so that it does not underflow.
-        """
+        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: -inf where k is 0."""
         with np.errstate(divide="ignore"):
             return np.log(self.block(left, right))
 

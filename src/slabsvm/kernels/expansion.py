@@ -41,10 +41,7 @@ class Expansion:
         return values
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield consecutive stretches of rows with the sums there, each from one block and one product.
-
-        Raises ValueError, with the numbers of all rows of X that are to blame, where a kernel function is not finite.
-        """
+        """Yield stretches of rows with the sums; ValueError names all rows where a kernel function is not finite."""
         kernel = self.kernel
         for rows in self._stretches(X):
             # Products with rows far out may overflow.

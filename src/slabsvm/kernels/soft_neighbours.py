@@ -56,10 +56,7 @@ class SoftDistances:
 
 @dataclass(frozen=True)
 class SoftNeighbours:
-    """Samples of an RBF kernel with their coefficients.
-
-    No row's answer depends on the rows that are asked for with it, to the last bit.
-    """
+    """Samples of an RBF kernel with their coefficients. No row's answer depends on the rows asked for with it."""
 
     kernel: RBF
     samples: Any  # (n, d) array or CSR matrix
@@ -80,10 +77,7 @@ class SoftNeighbours:
         return found
 
     def along_lines(self, X: Any, slopes: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return I_j of each row of X, (n, d) dense or CSR.
-
-        slopes takes sums of the coefficients' shape, and returns the derivatives of f by them.
-        """
+        """Return I_j of each row of X, (n, d) dense or CSR; slopes gives the derivatives of f by the sums."""
         nodes, parts = np.polynomial.legendre.leggauss(NODES)
         found = np.empty(X.shape)
         for rows, some, exponents in self._stretches(X):

@@ -46,14 +46,13 @@ class _Inside:
 class _OneBlasThread(ContextDecorator):
     """While any thread is inside, BLAS runs on one thread; large work is divided among Python's threads instead.
 
-    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it, so that
-    fits in concurrent threads do not restore each other's.
+    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it.
 
-    An interrupt may arrive before the first line of `__exit__`, which then never runs. Who is inside is therefore not
-    counted but looked for on the stack: whoever enters next finds that the function has ended, and takes its place.
+    An interrupt may arrive before the first line of `__exit__`, which then never runs. Who is inside is therefore
+    looked for on the stack: whoever enters next finds that the function has ended, and takes its place.
 
-    From version 3.8 on threadpoolctl obeys the thread that first asked anything of OpenBLAS, as long as it lives or
-    until it is released, and ignores all others without a word. Whoever asks here is obeyed.
+    From version 3.8 on threadpoolctl obeys the thread that first asked anything of OpenBLAS, as long as it lives, and
+    ignores all others without a word. Whoever asks here is obeyed.
     """
 
     def __init__(self) -> None:
@@ -187,8 +186,8 @@ TRIES = 3
 def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
     """Return what calls, made by `delayed`, return, in their order; raise CancelledError where none of TRIES ends.
 
-    On a Dask cluster joblib gives a call's rows to one worker alone. When it dies nobody has them, and Dask cancels the
-    calls that are in want of them: all are then made anew, from rows that are sent again.
+    On a Dask cluster joblib gives a call's rows to one worker alone. When it dies, Dask cancels the calls that are in
+    want of them: all are then made anew.
     """
     made, tried = list(calls), 0
     while True:

@@ -18,10 +18,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text in one line, in which nothing means anything to a terminal.
-
-    Whoever has named a file or a column may be another than who reads of it.
-    """
+    """Return a text in one line, in which nothing means anything to a terminal: somebody else may have written it."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
@@ -81,11 +78,7 @@ def warn_of_name(old: str, new: str) -> None:
 
 @contextmanager
 def silenced(category: type[Warning]) -> Iterator[None]:
-    """Give no warning of a category by `warn`, for what another object says in its place.
-
-    This holds in this thread alone. The filters of `warnings` are the whole process's: threads that change them for a
-    while restore each other's, and may leave them changed.
-    """
+    """Give no warning of a category by `warn` in this thread; the filters of `warnings` are the whole process's."""
     token = _SILENCED.set((*_SILENCED.get(), category))
     try:
         yield

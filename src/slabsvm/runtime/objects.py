@@ -49,9 +49,8 @@ def seed_of(random_state: Any) -> int:
 class cached_property(functools.cached_property[Value_co]):  # noqa: N801 - as that of functools
     """`functools.cached_property` as it is from Python 3.12 on: without a lock.
 
-    Before, each property had one lock for the objects of all threads: fits in threads waited for each other there, and
-    a process that was forked while another thread held it waited for ever. Two threads that ask one object at once may
-    both compute the value: either is as good.
+    Before, threads waited for each other at each property's one lock, and a process forked while it was held waited for
+    ever. Two threads that ask one object at once may both compute the value.
     """
 
     def __init__(self, compute: Callable[[Any], Value_co]) -> None:
