@@ -62,7 +62,7 @@ def needs_reach(detector: Any) -> bool:
 
 
 def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return the log kernel mass of rows out of an RBF kernel's reach, by their decisions; infinity for others, (n,)."""
+    """Return the log kernel mass of rows out of an RBF kernel's reach, by their decisions; else infinity, (n,)."""
     reach = np.full(len(decisions), np.inf)
     model, _ = innermost(detector)
     if not _has_mass(model):

@@ -85,10 +85,7 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
 
 
 def _exact_sums(weights: FloatArray, firsts: IndexArray) -> FloatArray:
-    """Return the sums of stretches of weights, (n,), that begin at firsts, (k,), as if rounded once.
-
-    They depend neither on the order within a stretch nor on how often a weight is divided among rows.
-    """
+    """Return the sums of stretches of weights, (n,), that begin at firsts, (k,), as if each was rounded once."""
     counts = np.diff(firsts, append=len(weights))
     if weights.min() == weights.max():
         return np.asarray(counts * float(weights[0]))
@@ -99,11 +96,7 @@ def _exact_sums(weights: FloatArray, firsts: IndexArray) -> FloatArray:
 
 
 def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
-    """Return the distinct points of positive weight, shuffled, of which K, (n, n), holds all kernel values.
-
-    Equal rows of a symmetric K have no distance from each other. A matrix product may give equal samples rows that
-    differ in their last bits: these stay two.
-    """
+    """Return the distinct points of positive weight, shuffled, of a kernel matrix K, (n, n), by its equal rows."""
     merged = distinct_rows(K, weights)
     rank = np.empty(len(weights), dtype=np.intp)
     rank[np.random.default_rng(0).permutation(len(weights))] = np.arange(len(weights))
@@ -116,10 +109,7 @@ def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
 
 
 def equal_rows(X: Any) -> IndexArray:
-    """Return for each row of X, a table of any kind, which distinct row it is equal to, (n_samples,).
-
-    The distinct rows are numbered in an order that depends on their content alone, if they are numbers.
-    """
+    """Return which distinct row each row of X, a table of any kind, is equal to, (n_samples,); numbers by content."""
     if sp.issparse(X):
         table = canonical(sp.csr_array(X))
         return distinct_rows(table, np.ones(table.shape[0])).group
@@ -151,22 +141,16 @@ def is_missing(name: Any) -> bool:
 
 
 def fingerprints(X: Any) -> npt.NDArray[np.uint64]:
-    """Return a hash of each validated row of X rounded to float32, (n,).
-
-    Rows that a pipeline makes by products differ in their last bits from one batch to another, and have equal ones.
-    """
+    """Return a hash of each validated row of X in float32, (n,): products round rows otherwise in another batch."""
     return _row_hashes(X, np.float32)
 
 
 def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
-    """Return the share of distinct rows that nearly repeat others: of which one lies FAR_BELOW the usual distance.
+    """Return the share of distinct rows of which one lies FAR_BELOW the distance of the next of the nearest neighbours.
 
-    That is of the distance of the next neighbour. Distances of independent rows differ so much in about 1 of FAR_BELOW
-    rows on a line, and in fewer where there are more dimensions; density and units have no part in it. Of many rows a
-    sample is asked, always the same.
-
-    X holds distinct rows, dense or CSR, or is a kernel matrix, of whose rows and columns `matrix` names the distinct
-    samples.
+    Distances of independent rows differ so much in about 1 of FAR_BELOW rows on a line, and in fewer where there are
+    more dimensions; density and units have no part in it. Of many rows a sample is asked, always the same. X holds
+    distinct rows, dense or CSR, or is a kernel matrix, of whose rows `matrix` names the distinct samples.
     """
     m = X.shape[0] if matrix is None else len(matrix)
     if m <= NEIGHBOURS:

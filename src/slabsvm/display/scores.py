@@ -118,10 +118,7 @@ def _draw_hills(hills: list[Hill], figure_of: Callable[[float, float], Any]) -> 
 
 
 def hills_of(model: Any, X: Any) -> list[Hill]:
-    """Return the hill of a fitted detector, a pipeline or a search, and those of an average's members.
-
-    Members have one that see all features, and have kept their left-out scores.
-    """
+    """Return the hill of a fitted detector, and those of a mean's members of all features with left-out scores."""
     check_is_fitted(model)
     X = None if X is None else as_taken(model, X)
     model = final_detector(model)

@@ -78,10 +78,7 @@ class Bag:
         return cls(np.sort(scores), most, seed)
 
     def ranked(self, scores: FloatArray) -> tuple[FloatArray, FloatArray, Bag]:
-        """Return the p-values of successive scores, (n,), 1 less these, and the bag after them.
-
-        Subtraction would lose what is left of 1.
-        """
+        """Return the p-values of successive scores, (n,), 1 less these (exactly), and the bag after them."""
         held = array("d", self.scores.tobytes())
         draws = uniform_draws(self.seed, self.n_ranked, len(scores))
         below, above = np.empty(len(scores)), np.empty(len(scores))

@@ -180,10 +180,7 @@ class Course:
         return tuple(float(test.wealth.log_value) for test in self.tests)
 
     def after(self, p_values: Sequence[tuple[float, float]], accepted: bool, known: int) -> Course:
-        """Return what is known after a row, of which each test has a p-value and 1 less it.
-
-        An alarm is raised where a test has reached the level.
-        """
+        """Return what is known, and whether an alarm is raised, after a row of p-values and 1 less these, by test."""
         tests = tuple(
             replace(test, wealth=test.betting.after(test.wealth, np.asarray(below), np.asarray(above)))
             for test, (below, above) in zip(self.tests, p_values, strict=True)

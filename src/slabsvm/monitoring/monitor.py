@@ -314,10 +314,7 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
 
 
 def own_scores(estimator: Any) -> tuple[FloatArray, str]:
-    """Return the scores that a fitted estimator has of its own training rows, and how it has come by them.
-
-    Raises ValueError: it has none that compare with new rows' scores.
-    """
+    """Return a fitted estimator's scores of its training rows, and how they were found; ValueError for none."""
     model, _ = innermost(estimator)
     if isinstance(model, OpenSetClassifier):
         raise ValueError(f"An OpenSetClassifier keeps no rows to compare the mix of its answers with. {REMEDY}")
@@ -346,11 +343,7 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
 
 
 def refuse_learned(estimator: Any, X: Any) -> None:
-    """Raise ValueError for reference rows among which are many that a fitted estimator has learned.
-
-    Detectors of this package know the rows that they have learned. `LinearOneClassSlabSVM` knows its landmarks: without
-    a feature map learned rows score as new ones do.
-    """
+    """Raise ValueError for reference rows among which are many that a fitted estimator knows that it has learned."""
     for learned, rows in _learned(estimator, X):
         if _chance_of_repeats(learned, rows) < BY_CHANCE:
             count = int(np.isin(rows, learned).sum())
@@ -408,10 +401,7 @@ def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:
 
 
 def _refuse_repeats(share: float, n_reference: int) -> None:
-    """Refuse scores of a detector's own rows where this share of them repeats others.
-
-    New rows that repeat learned ones score higher. Where few rows do, the chance of the reference rows hides it.
-    """
+    """Refuse scores of a detector's own rows where many repeat others: new copies of them score higher."""
     if share * n_reference**0.5 > HIDDEN_REPEATS:
         raise ValueError(
             f"{share:.0%} of the rows that the estimator has learned repeat others. Its leave-one-out scores are "

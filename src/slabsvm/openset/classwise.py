@@ -83,10 +83,7 @@ def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
 
 
 def joined(classes: npt.NDArray[Any], *labels: Any) -> npt.NDArray[Any]:
-    """Return classes and further labels in one array; True and False become 1 and 0 beside numbers.
-
-    Raises ValueError for whole numbers that no type holds together.
-    """
+    """Return classes and labels in one array, True and False as 1 and 0 beside numbers; ValueError if no type does."""
     values = [*classes.tolist(), *labels]
     dtype: Any = object if classes.dtype == object else None
     if classes.dtype.kind in "biu" and min(values) >= 0 and INT64.max < max(values) <= UINT64.max:
@@ -221,8 +218,7 @@ def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any
     """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
 
     A class of one or two samples has none to hold out: they are learned, and calibrate too, as no p-value is below 1/3.
-    A single sample is repeated, which changes no model of this package. Also returns the warnings of the fit, which the
-    classifier gives with the name of the class.
+    A single sample is repeated, which changes no model of this package. Also returns the warnings of the fit.
     """
     count = _num_samples(X)
     try:

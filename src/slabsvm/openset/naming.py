@@ -113,9 +113,8 @@ class Naming:
     def levels(self, rate: float) -> FloatArray:
         """Return the least score with which each class's name stands, shape (n_classes,): the largest rejected p-value.
 
-        A class with too few samples would accept everything, so that nothing would be unknown beside classes with
-        enough: it gets its strictest level instead. Where all classes have too few, no level reaches the rate, and
-        nothing is rejected.
+        A class with too few samples would accept everything beside classes with enough: it gets its strictest level.
+        Where all classes have too few, nothing is rejected.
         """
         levels = np.array([model.level(rate) for model in self.models])
         strictest = np.array([model.smallest_p_value_ for model in self.models])
@@ -216,10 +215,8 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     """Return how sure a fitted classifier is of each class, shape (n_samples, n_classes); the name is the largest.
 
     Of a support vector classifier that has learned pairs of classes (`sklearn.svm.SVC`, `NuSVC`) this is the least of a
-    class's margins against the others. Its own decision_function counts the pairs that a class wins, of which a sample
-    of no known class has as many. Of others it is decision_function, or else predict_proba.
-
-    Raises ValueError: for what is no classifier, for one that has neither, or no column for each class, and for NaN.
+    class's margins against the others: its own decision_function counts the pairs that a class wins, of which a sample
+    of no known class has as many. Raises ValueError for what is no classifier, or says nothing of each class, or NaN.
     """
     name = type(classifier).__name__
     if not hasattr(classifier, "classes_"):
@@ -268,11 +265,7 @@ def _least_margins(final: Any, X: Any, n_classes: int) -> FloatArray:
 
 
 def _confidences_if_any(classifier: Any, X: Any, classes: npt.NDArray[Any], deciding: BoolArray) -> FloatArray:
-    """Return `confidences`, with -inf for rows of which the classifier has none and whose names do not depend on it.
-
-    deciding, (n_samples,), says whose do. Classifiers refuse rows far out, or give NaN: forests beyond float32, linear
-    ones where sums overflow.
-    """
+    """Return `confidences`, with -inf for rows that the classifier refuses where it does not decide, (n,)."""
     try:
         return confidences(classifier, X, classes)
     except ValueError:
@@ -360,7 +353,7 @@ class ByClassifier(Naming):
     ) -> ByClassifier:
         """Learn the classifier, and calibrate it with detectors that are learned already.
 
-        Raises ValueError: for a single class, and for classes of which none is large enough to hold a row out.
+        Raises ValueError for a single class, and for classes of which none is large enough to hold a row out.
         """
         if len(classes) < 2:
             raise ValueError(
@@ -449,10 +442,7 @@ class ByClassifier(Naming):
         return list(p_values > strictest)
 
     def _tails(self, X: Any, n_jobs: int | None) -> list[Tail]:
-        """Return where rows, with each class's name, stand among the held-out ones of each fold.
-
-        Between two held-out rows they stand by the product of graded p-values.
-        """
+        """Return where rows, with each class's name, stand among held-out ones, between two by graded p-values."""
         found, steps = [], _steps(self.models)
         for fold, order in zip(self.folds, self.held_out, strict=True):
             judged = fold.judged(X, n_jobs)

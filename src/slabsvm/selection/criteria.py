@@ -378,10 +378,7 @@ class TightestAtRecall(Criterion):
         )
 
     def _least(self, n_held_out: int, nominal: npt.ArrayLike = np.nan) -> FloatArray:
-        """Return the smallest measured recall with which candidates of these nominal recalls keep the recall asked for.
-
-        The nominal recall is what a candidate is asked for where it is less than `recall` by no more than chance.
-        """
+        """Return the smallest measured recall with which candidates of these nominal recalls keep `recall`."""
 
         def less_chance(recall: FloatArray) -> FloatArray:
             return recall - self.slack * np.sqrt(2.0 * recall * (1.0 - recall) / n_held_out)

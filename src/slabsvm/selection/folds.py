@@ -107,8 +107,8 @@ def splits_of(
 ) -> list[Split]:
     """Return the splits of the rows, each with the synthetic outliers that the criterion makes by a seed, if any.
 
-    cv and groups are as `LabelFreeSearchCV` takes them. Where pairwise is true X is a kernel matrix, which shows no
-    equal rows and no features. Synthetic outliers are made in proportion to the rows' weights, (n,).
+    cv and groups are as `LabelFreeSearchCV` takes them. A kernel matrix, where pairwise is true, shows no equal rows
+    and no features. Synthetic outliers are made in proportion to the rows' weights, (n,).
     """
     if pairwise and criterion.makes_synthetic_outliers:
         raise ValueError(
@@ -158,10 +158,7 @@ def _typical(rows: IndexArray, group: IndexArray, weights: FloatArray) -> IndexA
 
 
 def in_proportion(weights: FloatArray) -> IndexArray:
-    """Return which of k distinct rows, (k,), stand for all of them, each as often as its weight asks, in order.
-
-    With equal weights, each once. Else PROPORTIONATE rows, or k if that is more, are taken at even steps along the sum.
-    """
+    """Return which of k distinct rows stand for all, in order: each once, or PROPORTIONATE by unequal weights, (k,)."""
     k = len(weights)
     if (weights == weights[0]).all():
         return np.arange(k)

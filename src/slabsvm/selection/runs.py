@@ -61,8 +61,8 @@ GROWTH = 2.5
 class Steps:
     """Counts the fits of a search over all of its grids, with the refit as the last.
 
-    progress, or None, is called with the number of fits that are done, of all that are known to come, and an estimate
-    of the seconds left. The refit takes `refit` times as long as a fit of the search; 0 where there is none.
+    progress, or None, is called with the fits that are done, all that are known to come, and an estimate of the seconds
+    left. The refit takes `refit` times as long as a fit of the search; 0 where there is none.
     """
 
     def __init__(self, progress: Progress | None, refit: float) -> None:
@@ -93,10 +93,7 @@ def refit_cost(n_rows: int, n_searched: float, n_threads: int) -> float:
 
 
 class WithProgress:
-    """An estimator with a `progress` parameter, which `clone` keeps, and pickles and deep copies leave out.
-
-    It writes to a terminal or a widget of this process: most such functions cannot be pickled.
-    """
+    """An estimator whose `progress`, which writes to this process's terminal, `clone` keeps, and pickles leave out."""
 
     def __getstate__(self) -> dict[str, object]:
         """Return what to pickle: everything but the progress function."""
@@ -280,8 +277,7 @@ class Chain:
     def _prepared(self, split: Split) -> tuple[SupportVectorDetector, Training, IndexArray, list[Any]]:
         """Return what the candidates share: a detector that is not fitted but has seen the rows' features, and rows.
 
-        These are the distinct rows to learn from, each its own sample; which of them each row is equal to, -1 for a row
-        of weight 0; and the held-out rows and synthetic outliers, of those that there are.
+        The rows are the distinct ones to learn from, which of them each row is (-1 for weight 0), and all to judge.
         """
         search, model, weights = self.search, self.models[0], self.search.weights_of(split.train)
         train = _safe_indexing(search.X, split.train)
@@ -320,10 +316,7 @@ def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
 
 
 def _shared(search: Search, candidate: int) -> tuple[Any, Parameters, str] | None:
-    """Return a candidate's model, its detector's parameters, and a name for all that must be the same along a chain.
-
-    None where it cannot be in a chain. It may replace any step, so that its own detector decides.
-    """
+    """Return a candidate's model, its detector's parameters, and a name of its chain; None where it is in none."""
     try:
         model, parameters = search.unfitted(candidate)
         final = model[-1] if isinstance(model, Pipeline) else model

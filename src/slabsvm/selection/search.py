@@ -252,10 +252,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         self._warn_of_the_choice(candidates, n_asked, {name: n_widened})
 
     def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str | None, int]) -> None:
-        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid.
-
-        widened says how often the grid went on along a parameter.
-        """
+        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of a grid, widened or not."""
         means = {name: values for name, values in self.cv_results_.items() if name.startswith("mean_")}
         measured = {name.removeprefix("mean_"): float(values[self.best_index_]) for name, values in means.items()}
         nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
@@ -426,8 +423,8 @@ def is_number(value: Any) -> bool:
 def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) -> int:
     """Return 1 where the best candidate has the largest value of a parameter, -1 for the smallest, and else 0.
 
-    0 too where it is no number, where it has fewer than FEWEST_VALUES values among the candidates that differ from the
-    best in numbers alone, and where the next value towards the middle scores as well.
+    0 too where it is no number, where it has fewer than FEWEST_VALUES among the candidates that differ from the best in
+    numbers alone, and where the next value towards the middle scores as well.
     """
     value, values = candidates[best].get(name), _values(candidates, best, name)
     if not is_number(value) or len(values) < FEWEST_VALUES or values[0] < value < values[-1]:
@@ -441,10 +438,7 @@ def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) ->
 
 
 def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict[str, Any]]:
-    """Return the candidates that have the best one's value of a parameter, with the next value beyond it.
-
-    The values go on by the ratio of the last two, or by their difference if one of these is not positive.
-    """
+    """Return the best one's candidates at the next value beyond it, by the ratio or the difference of the last two."""
     values = _values(candidates, best, name)
     last, before = (values[-1], values[-2]) if side > 0 else (values[0], values[1])
     further = last * (last / before) if min(last, before) > 0 else last + (last - before)
