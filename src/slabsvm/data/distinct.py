@@ -109,7 +109,7 @@ def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
 
 
 def equal_rows(X: Any) -> IndexArray:
-    """Return which distinct row each row of X, a table of any kind, is equal to, (n_samples,); numbers by content."""
+    """Return which distinct row each row of X, a table of any kind, is equal to, (n_samples,), numbered by content."""
     if sp.issparse(X):
         table = canonical(sp.csr_array(X))
         return distinct_rows(table, np.ones(table.shape[0])).group

@@ -251,7 +251,7 @@ class Mapped(Source):
         return self.source.visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
 
     def mapped(self, survey: Surveyed) -> Surveyed:
-        """Return a survey of the other source as one of the images, of the sample's mean length and 1 or so at most."""
+        """Return a survey of the other source as one of the images: of the sample's mean square, and about 1 at most."""
         rows = self.image(survey.rows)
         squares = np.einsum("ij,ij->i", rows, rows)[survey.weights > 0]
         return replace(
@@ -325,7 +325,7 @@ def _refuse_what_has_no_rows(X: Any) -> None:
 
 
 def scored(X: Any, n_features: int, score: Callable[[Rows], FloatArray], bytes_per_row: int) -> Any:
-    """Return what a function gives each row as a Dask array; it needs so many bytes a row, and may raise then."""
+    """Return what a function, of so many bytes a row, gives each row as a Dask array; it may raise when computed."""
     _refuse_what_has_no_rows(X)
     if X.shape[1] != n_features:
         raise ValueError(f"The Dask array has {X.shape[1]} features, but the model is expecting {n_features} features.")

@@ -194,7 +194,7 @@ class DependenceDetector(Detector):
     fit = fit_with_groups
 
     def expected(self, X: Any) -> FloatArray:
-        """Return what each target should be by the other features, in units, shape (n_samples, n_features), or NaN."""
+        """Return what each target is expected to be, in its units, shape (n_samples, n_features); NaN for others."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         found = np.full(X.shape, np.nan)

@@ -171,7 +171,7 @@ class Sample:
 
     @classmethod
     def of(cls, source: Source, most: int, seed: int) -> Sample:
-        """Draw rows of positive weight, finite ones: all or, of more than most, no more than half of them."""
+        """Draw all rows of positive weight or, of more than most, at most half; ValueError where any is not finite."""
         n_counted = source.n_samples if source.weights is None else int(np.count_nonzero(source.weights))
         numbers = source.drawn(n_counted if n_counted <= max(most, FEWEST_SAMPLED) else min(most, n_counted // 2), seed)
         survey = source.survey(numbers, refuse_what_is_not_finite)
