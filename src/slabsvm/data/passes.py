@@ -251,7 +251,7 @@ class Mapped(Source):
         return self.source.visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
 
     def mapped(self, survey: Surveyed) -> Surveyed:
-        """Return a survey of the other source as one of the images: of the sample's mean square, and about 1 at most."""
+        """Return a survey of the other source as one of the images, of the sample's mean square and 1 or so at most."""
         rows = self.image(survey.rows)
         squares = np.einsum("ij,ij->i", rows, rows)[survey.weights > 0]
         return replace(

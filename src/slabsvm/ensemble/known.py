@@ -107,44 +107,22 @@ class Trees:
 
 @parameters
 class OutlierClassifier(BaseEstimator):
-    """A classifier as a detector: a row's score is how sure it is that the row is no outlier.
+    """A classifier as a detector: a row's score is how sure it is that the row is no outlier."""
 
-    Parameters
-    ----------
-    classifier : classifier, default=None
-        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees, and with surprises 50 more.
-    random_state : int, default=0
-        The seed of the default.
-    n_surprises : int, default=0
-        So many of the features, the last ones, are what other members say of a row (`with_surprises`).
-
-    Attributes
-    ----------
-    trees_ : Trees or None
-        What extra trees or a random forest have learned, which is all that a prediction needs.
-    classifier_ : fitted classifier or None
-        Any other.
-    typical_ : (n_features,) array of float64
-        The median of each feature among the positives; 0 for sparse rows.
-    usual_ : (n_features,) array of float64
-        By how much a positive's score grows on average where the feature becomes typical.
-    reference_ : float
-        The score of a usual positive.
-    offset_ : float
-        0: the member of a sum has no threshold of its own.
-    n_features_in_ : int
-    """
-
+    # Any of scikit-learn's with decision_function or predict_proba; None: 50 extra trees, and with surprises 50 more
     classifier: Any = None
-    random_state: int = 0
-    n_surprises: int = 0
+    random_state: int = 0  # the seed of the default
+    n_surprises: int = 0  # so many of the features, the last ones, are what other members say of a row
 
+    # What extra trees or a random forest have learned, which is all that a prediction needs; any other, fitted
     trees_: Trees | None = field(init=False)
     classifier_: Any = field(init=False)
+    # (n_features,): the median of each feature among the positives, 0 for sparse rows; and by how much a positive's
+    # score grows on average where the feature becomes typical
     typical_: FloatArray = field(init=False)
     usual_: FloatArray = field(init=False)
-    reference_: float = field(init=False)
-    offset_: float = field(init=False)
+    reference_: float = field(init=False)  # the score of a usual positive
+    offset_: float = field(init=False)  # 0: the member of a sum has no threshold of its own
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "classifier": [HasMethods("fit"), None],

@@ -213,7 +213,7 @@ class Neighbourhood:
         return self._means(X, of_rows, of_samples, np.zeros(X.shape[0]))
 
     def by_feature(self, X: Any, *, further: int = 0) -> FloatArray:
-        """Return rows' mean squared distance from their nearest samples, after `further` of them, by feature, (n, d)."""
+        """Return rows' mean squared distance from their nearest samples, after some of them, by feature, (n, d)."""
         found = np.empty(X.shape)
         largest = FARTHEST**2 / X.shape[1]
         for rows, some, near, squares in self._near(X, None, None, further=further):

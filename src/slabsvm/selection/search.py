@@ -438,7 +438,7 @@ def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) ->
 
 
 def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict[str, Any]]:
-    """Return the candidates of the best one's value, with the next: by the ratio of the last two, or their difference."""
+    """Return the candidates of the best one's value, with the next: by the ratio or difference of the last two."""
     values = _values(candidates, best, name)
     last, before = (values[-1], values[-2]) if side > 0 else (values[0], values[1])
     further = last * (last / before) if min(last, before) > 0 else last + (last - before)
