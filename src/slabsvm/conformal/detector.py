@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.conformal.held_out import Calibrated, Given, calibrated, given_of
+from slabsvm.conformal.held_out import Calibrated, FitArguments, calibrated, fit_arguments
 from slabsvm.conformal.p_values import (
     MOST_SAMPLES,
     WHOLE,
@@ -364,7 +364,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """Learn, calibrate and warn; return the fitted detectors with the positives that they have not learned."""
         refuse_classifier(self._detector, self)
         X = self._table(X, reset=True)
-        given = given_of(X, groups, fit_params)
+        given = fit_arguments(X, groups, fit_params)
         members = calibrated(self._detector, given, self)
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
@@ -427,7 +427,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
             doubts.append(f"{share} are out of the kernel's reach. {REACH_REMEDY}")
         return doubts
 
-    def _odd_rows(self, given: Given, members: Sequence[Calibrated]) -> list[str]:
+    def _odd_rows(self, given: FitArguments, members: Sequence[Calibrated]) -> list[str]:
         """Return warnings of rows by which a calibration is not what it seems, or empty texts."""
         texts = [self._misjudged_repeats(given.X, members[0])]
         if self.method != "prefit":

@@ -63,7 +63,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
-class Given:
+class FitArguments:
     """The arguments of fit, of n rows."""
 
     X: Any
@@ -114,7 +114,7 @@ class Given:
         return X if X.ndim == 2 and X.dtype.kind in "fiu" else None
 
 
-def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
+def fit_arguments(X: Any, groups: Any, parameters: Mapping[str, Any]) -> FitArguments:
     """Return the arguments of fit, of which weights and groups are checked; each group counts as one row."""
     weights = checked_weights(parameters.get("sample_weight"), X)
     weights = np.ones(_num_samples(X)) if weights is None else weights
@@ -123,16 +123,16 @@ def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
             numbers = numbered(groups, len(weights))
             of_rows = np.bincount(numbers, weights=weights)[numbers]
             shares = np.divide(weights, of_rows, out=np.zeros_like(weights), where=weights > 0)
-            return Given(X, {**parameters, "groups": numbers}, shares, numbers)
+            return FitArguments(X, {**parameters, "groups": numbers}, shares, numbers)
         if not weights.sum() <= MOST_SAMPLES:
             raise ValueError(
                 f"Calibration takes sample weights for counts of rows, and these add up to {weights.sum():.3g}. "
                 f"Counts above {MOST_SAMPLES:.0e} are not exact. Divide the weights."
             )
-    return Given(X, parameters, weights)
+    return FitArguments(X, parameters, weights)
 
 
-def calibrated(detector: Any, given: Given, how: Any) -> list[Calibrated]:
+def calibrated(detector: Any, given: FitArguments, how: Any) -> list[Calibrated]:
     """Return fitted detectors with the positives that they have not learned, by parameters of `ConformalDetector`."""
     if how.method == "prefit":
         check_is_fitted(detector)
@@ -144,7 +144,7 @@ def calibrated(detector: Any, given: Given, how: Any) -> list[Calibrated]:
     return parallel((delayed(_fit_and_score)(clone(detector), given, *split) for split in splits), how.n_jobs)
 
 
-def _by_leave_one_out(detector: Any, given: Given) -> Calibrated:
+def _by_leave_one_out(detector: Any, given: FitArguments) -> Calibrated:
     """Return a clone fitted to all rows, with its decisions on each row without it, or without the row's group."""
     if given.groups is not None and not takes_groups(detector):
         raise ValueError(
@@ -161,7 +161,7 @@ def _by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     return Calibrated(fitted, scores[kept], reach[kept], weights[kept], kept, distinct=distinct)
 
 
-def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: IndexArray) -> Calibrated:
+def _fit_and_score(detector: Any, given: FitArguments, learned: IndexArray, held_out: IndexArray) -> Calibrated:
     parameters = _check_method_params(given.X, given.parameters, indices=learned)
     _fitted(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
     held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
@@ -184,7 +184,7 @@ def _scored(
 
 
 def splits_of(
-    given: Given, *, method: str, cv: Any, share: float, random: np.random.RandomState
+    given: FitArguments, *, method: str, cv: Any, share: float, random: np.random.RandomState
 ) -> list[tuple[IndexArray, IndexArray]]:
     """Return which rows of positive weight each fit learns, and which it holds out.
 

@@ -1,6 +1,6 @@
 """Dependence between features: accept rows whose features are what the other features say that they are.
 
-Each of some features, the target, is predicted from all others by kernel ridge regression, and a row is as strange as
+Each of some features, the target, is predicted from all others by kernel ridge regression, and a row is as abnormal as
 its residuals are large. With c_i the number of copies of sample i, y the target's values, lambda the ridge, and x
 and z the other features of two rows,
 
