@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.p_values import MOST_SAMPLES
 from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
 from slabsvm.data.checks import canonical
-from slabsvm.data.distinct import Distinct, equal_rows, near_copies
-from slabsvm.data.groups import numbered
+from slabsvm.data.distinct import Distinct, equal_rows, near_copies, numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
 from slabsvm.fitted.training import may_be_counts

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.groups import Groups
+from slabsvm.data.distinct import Groups
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.active_set import HELD, polished

@@ -35,8 +35,7 @@ from slabsvm.ensemble.members import (
     thinned,
 )
 from slabsvm.ensemble.neighbours import NeighboursDetector
-from slabsvm.ensemble.normal_scores import NormalScores
-from slabsvm.ensemble.surprise import Shares, Surprise
+from slabsvm.ensemble.ranks import NormalScores, Shares, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.recall import foretold, too_uneven

@@ -25,8 +25,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, with_surprises
 from slabsvm.ensemble.neighbours import NeighboursDetector
-from slabsvm.ensemble.normal_scores import NormalScores
-from slabsvm.ensemble.surprise import Surprise
+from slabsvm.ensemble.ranks import NormalScores, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
 from slabsvm.fitted.sources import refuse_what_is_not_finite

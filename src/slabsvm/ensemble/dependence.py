@@ -28,10 +28,10 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.groups import Groups
+from slabsvm.data.distinct import Groups
 from slabsvm.detectors.base import Detector, checked_rows, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
-from slabsvm.ensemble.surprise import Surprise
+from slabsvm.ensemble.ranks import Surprise
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training

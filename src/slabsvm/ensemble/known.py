@@ -24,8 +24,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from slabsvm.data.checks import canonical
-from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.groups import groups_of
+from slabsvm.data.distinct import distinct_rows, groups_of
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.training import Training

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.groups import Groups, groups_of
+from slabsvm.data.distinct import Groups, distinct_rows, groups_of
 from slabsvm.data.passes import Rows, Source
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.ensemble.combination import Combination

@@ -23,8 +23,7 @@ from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.ensemble.combination import Combination, CombinedModel
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
-from slabsvm.ensemble.normal_scores import NormalScores
-from slabsvm.ensemble.surprise import Surprise
+from slabsvm.ensemble.ranks import NormalScores, Surprise
 from slabsvm.ensemble.windowed import Window
 from slabsvm.fitted.model import SupportVectorModel
 from slabsvm.kernels.expansion import Expansion

@@ -26,8 +26,8 @@ from slabsvm.ensemble.combination import USUAL
 from slabsvm.ensemble.dependence import LARGEST, DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier
 from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
-from slabsvm.ensemble.surprise import LARGEST as LARGEST_SURPRISE
-from slabsvm.ensemble.surprise import TIE, Surprise
+from slabsvm.ensemble.ranks import LARGEST as LARGEST_SURPRISE
+from slabsvm.ensemble.ranks import TIE, Surprise
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Outputs, Tensor
 from slabsvm.files.onnx.steps import Inputs, after, view_of
