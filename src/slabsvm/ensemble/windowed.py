@@ -168,7 +168,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
 
         Raises ValueError for numbers of rows that are not kept, or where fewer than two rows would be left.
         """
-        check_is_fitted(self)
         window = self._kept()
         leaves = np.isin(window.numbers, _known_numbers(numbers, window))
         if not leaves.any():
@@ -184,19 +183,16 @@ class WindowedDetector(OutlierMixin, Wrapping):
     @_fit_context(prefer_skip_nested_validation=False)
     def refit(self) -> Self:
         """Learn the kept rows from nothing, gamma included: bit for bit the estimator's own fit of them."""
-        check_is_fitted(self)
         return self._learn(self._kept(), n_seen=self.n_seen_)
 
     @property
     def numbers_(self) -> IntArray:
         """Which rows are kept, (n_kept,), in order of arrival."""
-        check_is_fitted(self)
         return self._kept().numbers
 
     @property
     def rows_(self) -> Any:
         """The rows that are kept, (n_kept, n_features), in order of arrival."""
-        check_is_fitted(self)
         return self._kept().X
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -248,6 +244,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
         return Window(X, weights, np.arange(first, first + X.shape[0], dtype=np.int64))
 
     def _kept(self) -> Window:
+        check_is_fitted(self)
         if self._window is None:
             raise ValueError(
                 "This WindowedDetector was saved with training=False, without its rows. It can predict, but it "

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import gen_batches, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,7 +39,7 @@ from slabsvm.openset.classwise import (
     without_weightless,
 )
 from slabsvm.openset.naming import ByClassifier, ByMargins, Naming, names, of_fits
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, warn
 from slabsvm.runtime.objects import atomic, seed_of
@@ -328,7 +328,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
         labels = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
-        for rows in gen_batches(len(chosen), max(1, at_once // len(self.classes_))):
+        for rows in pieces(len(chosen), len(self.classes_), at_once):
             chosen[rows] = names(self.naming_.scores(_safe_indexing(X, rows), self.n_jobs) - levels)
         return labels[chosen]
 

@@ -35,13 +35,7 @@ from slabsvm.gram.distances import SharedDistances
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import silenced
-from slabsvm.runtime.sklearn_private import (
-    _check_method_params,
-    _num_samples,
-    _safe_indexing,
-    _safe_split,
-    validate_parameters,
-)
+from slabsvm.runtime.sklearn_private import _check_method_params, _safe_indexing, _safe_split, validate_parameters
 from slabsvm.selection.criteria import Criterion, Measured
 from slabsvm.selection.folds import Split
 from slabsvm.selection.journal import Journal
@@ -169,7 +163,7 @@ class _Recorder:
             self._keys = _keys(search)
             runs = {key: run for run, key in self._keys.items()}
             made = search.splits[0].outliers
-            two, of_made = (np.zeros(n) for n in (2, 0 if made is None else _num_samples(made.X)))
+            two, of_made = (np.zeros(n) for n in (2, 0 if made is None else made.X.shape[0]))
             outliers = None if made is None else Answer(of_made, of_made == 0)
             wanted = set(search.criterion.measure(Answer(two, two == 0), outliers, made))
             for record in self._journal.records():
