@@ -266,7 +266,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         The p-value of a row comes from a model that has not learned it: the model that held it out, or for a row that
         "split" has learned, its leave-one-out score. Detectors of other libraries and rows of weight 0 have none and
         get the answer of `predict`. With method="cross" the scores of all models are compared. No rate is promised for
-        training rows. X, y, groups and **fit_params are those of `fit`.
+        training rows. The parameters are those of `fit`.
         """
         members = self._learn(X, groups, fit_params)
         X = self._table(X, reset=False)

@@ -31,7 +31,7 @@ LINES_OF_NAMES = 38  # points
 
 
 @dataclass(frozen=True)
-class Hill:
+class ScoreHistogram:
     """Scores of training rows without themselves, and what is accepted."""
 
     title: str
@@ -53,7 +53,7 @@ class Hill:
         return np.linspace(low - margin, high + margin, int(n_bins) + 1)
 
     def draw(self, axes: Any, *, small: bool = False) -> None:
-        """Draw the hill into axes; a small one has smaller letters and no legend."""
+        """Draw the histogram into axes; a small one has smaller letters and no legend."""
         edges, (lower, upper) = self.edges(), self.planes
         axes.axvspan(*np.clip(self.planes, edges[0], edges[-1]), color=LINE, alpha=0.5, lw=0, zorder=0)
         for plane in filter(np.isfinite, self.planes):
@@ -96,29 +96,29 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     figure : matplotlib Figure, default=None
     """
     require_matplotlib()
-    return _draw_hills(hills_of(model, X), shown_figure if figure is None else lambda *_: figure)
+    return _draw_histograms(histograms_of(model, X), shown_figure if figure is None else lambda *_: figure)
 
 
 def scores_svg(model: Any, salt: str) -> str:
     """Return what `draw_scores` draws of a model as an SVG element, for a page; `salt` is that of `svg`."""
     from matplotlib.figure import Figure
 
-    return svg(_draw_hills(hills_of(model, None), lambda *size: Figure(figsize=size)), salt)
+    return svg(_draw_histograms(histograms_of(model, None), lambda *size: Figure(figsize=size)), salt)
 
 
-def _draw_hills(hills: list[Hill], figure_of: Callable[[float, float], Any]) -> Any:
-    """Draw the first hill above the others into the figure of a size, and return it."""
-    (first, *small), figure = hills, figure_of(8.0, 6.0 if len(hills) > 1 else 3.6)
+def _draw_histograms(histograms: list[ScoreHistogram], figure_of: Callable[[float, float], Any]) -> Any:
+    """Draw the first histogram above the others into the figure of a size, and return it."""
+    (first, *small), figure = histograms, figure_of(8.0, 6.0 if len(histograms) > 1 else 3.6)
     grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
     first.draw(figure.add_subplot(grid[0, :]))
-    for column, hill in enumerate(small):
-        hill.draw(figure.add_subplot(grid[1, column]), small=True)
+    for column, histogram in enumerate(small):
+        histogram.draw(figure.add_subplot(grid[1, column]), small=True)
     figure.tight_layout()
     return figure
 
 
-def hills_of(model: Any, X: Any) -> list[Hill]:
-    """Return the hill of a fitted detector, and those of a mean's members of all features with left-out scores."""
+def histograms_of(model: Any, X: Any) -> list[ScoreHistogram]:
+    """Return the histogram of a fitted detector, and those of a mean's members of all features with left-out scores."""
     check_is_fitted(model)
     X = None if X is None else as_taken(model, X)
     model = final_detector(model)
@@ -128,26 +128,26 @@ def hills_of(model: Any, X: Any) -> list[Hill]:
             "would say nothing of new ones. This package's kernel detectors have them with offsets='leave-one-out'."
         )
     if not isinstance(model, AutoSlabSVM):
-        return [_hill(model, X, type(model).__name__)]
+        return [_histogram_of(model, X, type(model).__name__)]
     combination = model.model_.combination
     old = any(member.surprise is None for member in combination.members)
     unit = f"mean score: {'1 is the most normal, 0 on a plane' if old else '0 is the most normal, -1 usual'}"
     rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
     return [
-        _hill(model, X, f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}", unit),
+        _histogram_of(model, X, f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}", unit),
         *(
-            _hill(member.detector, rows[member.view], statement.replace(", ", "\n").replace(" (", "\n("))
+            _histogram_of(member.detector, rows[member.view], statement.replace(", ", "\n").replace(" (", "\n("))
             for member, statement in zip(combination.members, combination.names, strict=True)
             if member.columns is None and hasattr(member.detector, "loo_scores_")
         ),
     ]
 
 
-def _hill(model: Any, X: Any, title: str, unit: str = "score") -> Hill:
-    """Return the hill of one model: along w for a slab, and by score_samples for any other."""
+def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreHistogram:
+    """Return the histogram of one model: along w for a slab, and by score_samples for any other."""
     slab = isinstance(model, OneClassSlabSVM)
     position = model.project if slab else model.score_samples
-    return Hill(
+    return ScoreHistogram(
         title,
         "position along w" if slab else unit,
         learned=model.loo_scores_[~np.isnan(model.loo_scores_)],
@@ -164,13 +164,13 @@ class ScoresDisplay(Display):
     `from_predictions`. `plot` sets `ax_` and `figure_`.
     """
 
-    hill: Hill
+    histogram: ScoreHistogram
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any = None, *, ax: Any = None) -> Self:
         """Draw the scores of a fitted detector, a pipeline or a search, as `draw_scores` does."""
         require_matplotlib()
-        return cls(hill=hills_of(estimator, X)[0]).plot(ax=ax)
+        return cls(histogram=histograms_of(estimator, X)[0]).plot(ax=ax)
 
     @classmethod
     def from_predictions(
@@ -185,11 +185,11 @@ class ScoresDisplay(Display):
         if not len(learned):
             raise ValueError("There are no scores to draw; give those of at least one positive.")
         new = None if new_scores is None else np.asarray(new_scores, dtype=np.float64).ravel()
-        return cls(hill=Hill(name, "score", learned, planes, new)).plot(ax=ax)
+        return cls(histogram=ScoreHistogram(name, "score", learned, planes, new)).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw it, into axes of yours or into a new figure of pyplot's."""
-        self.hill.draw(self._begin(ax, 8.0, 3.6))
+        self.histogram.draw(self._begin(ax, 8.0, 3.6))
         return self
 
 
