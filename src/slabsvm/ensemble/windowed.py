@@ -185,15 +185,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
         """Learn the kept rows from nothing, gamma included: bit for bit the estimator's own fit of them."""
         return self._learn(self._kept(), n_seen=self.n_seen_)
 
-    @property
-    def numbers_(self) -> IntArray:
-        """Which rows are kept, (n_kept,), in order of arrival."""
-        return self._kept().numbers
-
-    @property
-    def rows_(self) -> Any:
-        """The rows that are kept, (n_kept, n_features), in order of arrival."""
-        return self._kept().X
+    numbers_ = property(lambda self: self._kept().numbers, doc="Which rows are kept, (n_kept,), in order of arrival.")
+    rows_ = property(lambda self: self._kept().X, doc="The rows that are kept, (n_kept, n_features), likewise.")
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""

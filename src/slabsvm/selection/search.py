@@ -284,20 +284,9 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
                 text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
             warn(f"The best {name}, {value:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
-    @property
-    def n_features_in_(self) -> int:
-        """The number of features that the best detector was fitted on."""
-        return int(self._best_detector("n_features_in_").n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """Their names, where they have any."""
-        return self._best_detector("feature_names_in_").feature_names_in_
-
-    @property
-    def offset_(self) -> Any:
-        """The best detector's offset: ``decision_function = score_samples - offset_``."""
-        return self._best_detector("offset_").offset_
+    n_features_in_ = property(lambda self: int(self._of_best("n_features_in_")), doc="Of the best detector.")
+    feature_names_in_ = property(lambda self: self._of_best("feature_names_in_"), doc="Their names, if they have any.")
+    offset_ = property(lambda self: self._of_best("offset_"), doc="``decision_function = score_samples - offset_``.")
 
     @available_if(_refitted_has("predict"))
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
@@ -322,12 +311,12 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.score_samples(X))
 
-    def _best_detector(self, attribute: str) -> Any:
-        """Return the best detector, or say in scikit-learn's way that there is no such attribute."""
+    def _of_best(self, attribute: str) -> Any:
+        """Return an attribute of the best detector, or say in scikit-learn's way that there is none."""
         if not hasattr(self, "best_estimator_"):
             why = ", since it was made with refit=False" if hasattr(self, "cv_results_") else " before it is fitted"
             raise AttributeError(f"{type(self).__name__} has no {attribute}{why}.")
-        return self.best_estimator_
+        return getattr(self.best_estimator_, attribute)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input: what the estimator says of its own."""
