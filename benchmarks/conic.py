@@ -23,7 +23,7 @@ from samples import clouds
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.dual.solution import Point
 from slabsvm.gram.computed import Computed
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, loop
 

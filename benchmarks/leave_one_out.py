@@ -22,7 +22,7 @@ from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.dense import Dense
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 

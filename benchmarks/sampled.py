@@ -24,7 +24,7 @@ import numpy as np
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, tables
 from linear import private_memory, standardised
 from slabsvm import AutoSlabSVM
-from slabsvm.ensemble.sampled import Sample
+from slabsvm.ensemble.members import Sample
 
 N_JOBS = os.cpu_count() or 1
 ROWS = 1_000_000

@@ -62,7 +62,7 @@ class Stacked(SyntheticOutliers):
 class Several(Criterion):
     """All criteria at once, each shown synthetic outliers of its own kind: one search measures for all."""
 
-    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers:
+    def outliers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers:
         made = [MAKERS[kind](positives, number, generator) for kind, number in KINDS.items()]
         ends = np.cumsum([len(some.X) for some in made])
         volumes = [np.zeros(len(some.X)) if some.log_volume is None else some.log_volume for some in made]

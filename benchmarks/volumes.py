@@ -24,7 +24,7 @@ DIMENSIONS = (2, 8, 16, 32)
 ROWS = (60, 200, 1000)
 RADII = np.array([0.7, 1.0])
 REPEATS = 20
-N_POINTS = NAMED["volume"].n_strangers
+N_POINTS = NAMED["volume"].n_outliers
 
 
 def errors(d: int, n_rows: int, seed: int) -> dict[str, float]:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import scipy.sparse as sp
 
-import slabsvm.data.dask
+import slabsvm.data.passes
 import slabsvm.files
 from slabsvm.conformal import detector as conformal_detector
 from slabsvm.conformal import p_values
@@ -22,7 +22,7 @@ from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point
 from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import Gram
-from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.additive import Linear
 from slabsvm.solvers import interior
 
 Fault = Callable[[], AbstractContextManager[Any]]
@@ -93,7 +93,7 @@ def another_nu() -> Any:
 @found_by("test_a_memory_map_gives_the_slab_of_passes_to_the_last_bit_and_dask_to_the_rounding_of_sums")
 def rounded_otherwise() -> Any:
     """Scores of Dask arrays are off by 1e-9 of themselves"""
-    return after(slabsvm.data.dask, "scored", lambda scores, *_: scores * (1 + 1e-9))
+    return after(slabsvm.data.passes, "scored", lambda scores, *_: scores * (1 + 1e-9))
 
 
 @found_by(

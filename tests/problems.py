@@ -12,9 +12,8 @@ from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
-from slabsvm.kernels.additive import Chi2, Hellinger, Intersection
+from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 
 EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)

@@ -36,7 +36,7 @@ def test_a_kernel_is_a_class_and_a_line(tmp_path):
     shutil.copytree(Path(slabsvm.__file__).parent, tmp_path / "slabsvm")
     text, line = code_of("A kernel")
     (tmp_path / "slabsvm" / "kernels" / "ruzicka.py").write_text(text)
-    named = tmp_path / "slabsvm" / "kernels" / "named.py"
+    named = tmp_path / "slabsvm" / "kernels" / "__init__.py"
     imported, entry = line.strip().splitlines()
     before = named.read_text()
     after = before.replace("\nNAMED", f"\n{imported}\n\nNAMED", 1).replace("\n}", f"\n    {entry}\n}}", 1)

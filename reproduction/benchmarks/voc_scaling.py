@@ -32,7 +32,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels import NAMED
 from slabsvm_reproduction.run import protocol
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc.coordinates import KernelTable

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slabsvm.ensemble.auto import AutoSlabSVM
     from slabsvm.ensemble.dependence import DependenceDetector
     from slabsvm.ensemble.neighbours import NeighboursDetector
-    from slabsvm.ensemble.normal_scores import NormalScores
+    from slabsvm.ensemble.ranks import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
     from slabsvm.ensemble.windowed import WindowedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
@@ -87,7 +87,7 @@ HOMES = {
     "LeakageWarning": "selection.folds",
     "LinearOneClassSlabSVM": "detectors.linear_slab",
     "NeighboursDetector": "ensemble.neighbours",
-    "NormalScores": "ensemble.normal_scores",
+    "NormalScores": "ensemble.ranks",
     "OneClassSVM": "detectors.one_class_svm",
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",

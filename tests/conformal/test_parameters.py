@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 from slabsvm import CalibrationWarning, ConformalDetector, OneClassSVM, benjamini_hochberg
 from slabsvm.conformal import detector as calibrating
-from slabsvm.conformal.held_out import given_of, splits_of
+from slabsvm.conformal.held_out import fit_arguments, splits_of
 
 pytestmark = pytest.mark.numeric
 
@@ -120,7 +120,7 @@ def test_of_training_rows_those_are_accepted_that_score_more_than_the_largest_re
 
 
 def splits(rows, groups=None, *, method="split", share=0.5, cv=5):
-    given = given_of(rows, groups, {})
+    given = fit_arguments(rows, groups, {})
     return splits_of(given, method=method, cv=cv, share=share, random=np.random.RandomState(0))
 
 
@@ -153,17 +153,17 @@ def test_folds_are_no_more_than_rows_and_hold_each_out_once():
 
 def test_rows_of_a_group_count_by_their_share_of_its_weight():
     rows, groups = np.zeros((6, 1)), ["a", "a", "b", "b", "c", "c"]
-    np.testing.assert_allclose(given_of(rows, groups, {}).weights, 0.5)
+    np.testing.assert_allclose(fit_arguments(rows, groups, {}).weights, 0.5)
     # A group of no weight has none to share.
-    weighted = given_of(rows, groups, {"sample_weight": [1.0, 3.0, 2.0, 0.0, 0.0, 0.0]})
+    weighted = fit_arguments(rows, groups, {"sample_weight": [1.0, 3.0, 2.0, 0.0, 0.0, 0.0]})
     np.testing.assert_allclose(weighted.weights, [0.25, 0.75, 1.0, 0.0, 0.0, 0.0])
     np.testing.assert_array_equal(weighted.parameters["groups"], weighted.groups)
     np.testing.assert_array_equal(weighted.parameters["sample_weight"], [1.0, 3.0, 2.0, 0.0, 0.0, 0.0])
 
 
 def test_weights_are_counts_up_to_the_largest_that_can_be_told_apart():
-    np.testing.assert_array_equal(given_of(np.zeros((2, 1)), None, {}).weights, [1.0, 1.0])
-    most = given_of(np.zeros((2, 1)), None, {"sample_weight": [5e14, 5e14]})
+    np.testing.assert_array_equal(fit_arguments(np.zeros((2, 1)), None, {}).weights, [1.0, 1.0])
+    most = fit_arguments(np.zeros((2, 1)), None, {"sample_weight": [5e14, 5e14]})
     np.testing.assert_array_equal(most.weights, [5e14, 5e14])
     with pytest.raises(ValueError, match="these add up to"):
-        given_of(np.zeros((2, 1)), None, {"sample_weight": [5e14, 6e14]})
+        fit_arguments(np.zeros((2, 1)), None, {"sample_weight": [5e14, 6e14]})

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from slabsvm import LinearOneClassSlabSVM
-from slabsvm.data.dask import DaskBlocks, _scored, _visited
-from slabsvm.data.passes import Local
+from slabsvm.data.passes import DaskBlocks, Local, _scored_block, _visited_block
 from slabsvm.solvers.streaming import PassTuning
 
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
@@ -107,9 +106,9 @@ def test_where_a_block_begins_in_memory_does_not_show_in_the_answer(dtype):
     moved = np.empty(X.nbytes + 3, dtype=np.uint8)[3:].view(X.dtype).reshape(X.shape)
     moved[:] = X
     assert not moved.flags.aligned
-    here, there = (_visited(lambda some, weights, _: some.T @ weights, rows, None, 0, 999) for rows in (X, moved))
+    here, there = (_visited_block(lambda some, weights, _: some.T @ weights, rows, None, 0, 999) for rows in (X, moved))
     np.testing.assert_array_equal(here, there)
-    here, there = (_scored(rows, lambda some: some @ (some.T @ np.ones(len(some))), 48) for rows in (X, moved))
+    here, there = (_scored_block(rows, lambda some: some @ (some.T @ np.ones(len(some))), 48) for rows in (X, moved))
     np.testing.assert_array_equal(here, there)
 
 

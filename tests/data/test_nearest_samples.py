@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from slabsvm.data.nearest import BOX_FEATURES, FARTHEST, NOBODY, index_of
+from slabsvm.ensemble.neighbours import BOX_FEATURES, FARTHEST, NOBODY, index_of
 
 pytestmark = pytest.mark.numeric
 

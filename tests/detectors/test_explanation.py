@@ -204,7 +204,7 @@ def test_a_training_row_beyond_the_upper_plane_is_near_in_all_features(X):
     assert len(above) >= 5
     decisions = model.decision_function(above)
     assert (decisions < 0).all()
-    typical = model.model_.expansion.surroundings.typical
+    typical = model.model_.expansion.soft_neighbours.typical
     assert model.explain(above) == pytest.approx(np.outer(decisions, typical / typical.sum()), rel=1e-9)
 
 

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
-from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.groups import groups_of
+from slabsvm.data.distinct import distinct_rows, groups_of
 from slabsvm.dual import unlearning
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.fitted.recall import foretold, inexact

@@ -29,7 +29,7 @@ from slabsvm import (
 )
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.dense import Dense
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 

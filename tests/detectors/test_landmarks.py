@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local, Mapped, Planes
-from slabsvm.kernels.landmarks import KEPT_LENGTH, Landmarks, landmarks
+from slabsvm.kernels.features import KEPT_LENGTH, Landmarks, landmarks
 from slabsvm.solvers.streaming import PassTuning
 
 pytestmark = pytest.mark.numeric

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import NormalScores
-from slabsvm.ensemble.normal_scores import MOST_VALUES
+from slabsvm.ensemble.ranks import MOST_VALUES
 
 COLUMNS = arrays(np.float64, st.tuples(st.integers(2, 40), st.just(1)), elements=st.integers(-20, 20).map(float))
 

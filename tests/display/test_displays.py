@@ -111,7 +111,7 @@ def test_scores_are_the_hill_that_draw_scores_draws(X):
     given = ScoresDisplay.from_predictions(
         [np.nan, *model.loo_scores_], planes=(model.offset_, np.inf), new_scores=model.score_samples(2 * X), name="mine"
     )
-    assert np.array_equal(given.hill.edges(), display.hill.edges())
+    assert np.array_equal(given.histogram.edges(), display.histogram.edges())
     assert given.ax_.get_title(loc="left") == "mine"
     with pytest.raises(ValueError, match="no leave-one-out scores to draw"):
         ScoresDisplay.from_estimator(IsolationForest(n_estimators=5).fit(X))
@@ -126,7 +126,7 @@ def test_displays_look_into_pipelines_and_searches(X):
     best = search.best_estimator_
     boundary = SlabBoundaryDisplay.from_estimator(search, X[:, :2], grid_resolution=20)
     assert boundary.planes == (best[-1].rho_lower_, best[-1].rho_upper_)
-    hill = ScoresDisplay.from_estimator(search, X[:5, :2]).hill
+    hill = ScoresDisplay.from_estimator(search, X[:5, :2]).histogram
     assert np.array_equal(hill.learned, best[-1].loo_scores_)
     assert np.array_equal(hill.new, best[-1].project(best[0].transform(X[:5, :2])))
 

@@ -15,7 +15,7 @@ from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import gram_of
-from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from slabsvm.gram import blocks as module
 from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
-from slabsvm.kernels.additive import Intersection
-from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.additive import Intersection, Linear
 from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric

@@ -10,7 +10,7 @@ from slabsvm.compiled import additive as _additive
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.products import Sorted, Thin, gram_of
 from slabsvm.kernels.additive import Chi2, Intersection
-from slabsvm.kernels.function import FromFunction
+from slabsvm.kernels.base import FromFunction
 from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric

@@ -19,7 +19,7 @@ from slabsvm import LinearOneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.products import gram_of
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels import NAMED
 from slabsvm.solvers import interior, loop
 
 pytestmark = pytest.mark.numeric

@@ -272,7 +272,7 @@ class Odd(ClassifierMixin, BaseEstimator):
     def __init__(self, way: str = "mute") -> None:
         self.way = way
 
-    def fit(self, X, y):  # noqa: ARG002, its answers are odd whatever it learns
+    def fit(self, X, y):  # its answers are odd whatever it learns
         self.classes_ = np.arange(3) if self.way == "codes" else np.unique(y)
         if self.way != "mute":
             self.decision_function = self._decide

@@ -15,10 +15,18 @@ from sklearn.metrics import matthews_corrcoef
 from sklearn.model_selection import ParameterGrid
 
 from positives import correlated_rows
-from slabsvm import SVDD, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm import SVDD, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, selection
 from slabsvm.detectors.answers import left_out_answer
 from slabsvm.kernels import bandwidth
-from slabsvm.selection.criteria import MAKERS, NAMED, SHRINKAGE, RecallMissedWarning, TightestAtRecall, log_volume_of
+from slabsvm.selection.criteria import (
+    MAKERS,
+    NAMED,
+    SHRINKAGE,
+    RecallMissedWarning,
+    SyntheticOutliers,
+    TightestAtRecall,
+    log_volume_of,
+)
 
 LETTER = Path(os.environ.get("SLABSVM_DATA", "")) / "letter" / "letter-recognition.data"
 GRID = {"gamma": [0.01, 0.1, 1.0]}
@@ -93,6 +101,25 @@ def test_a_criterion_says_whether_it_makes_synthetic_outliers():
         assert criterion.makes_synthetic_outliers == (name != "recall"), name
 
 
+def test_the_old_names_of_synthetic_outliers_work_for_a_release(X):
+    class Older(NAMED["recall"].__class__):
+        def strangers(self, positives, generator):
+            return MAKERS["marginals"](positives, 7, generator)
+
+    with pytest.warns(DeprecationWarning, match="n_strangers of TightestAtRecall is called n_outliers now"):
+        older = TightestAtRecall("volume", n_strangers=7)
+    assert older == TightestAtRecall("volume", n_outliers=7)
+    assert older.n_strangers == 7
+    made = older.outliers(X, np.random.default_rng(0))
+    with pytest.warns(DeprecationWarning, match=r"Criterion\.strangers is called outliers now"):
+        np.testing.assert_array_equal(older.strangers(X, np.random.default_rng(0)).X, made.X)
+    assert Older().makes_synthetic_outliers
+    with pytest.warns(DeprecationWarning, match=r"Criterion\.strangers is called outliers now"):
+        assert Older().outliers(X, np.random.default_rng(0)).X.shape == (7, X.shape[1])
+    with pytest.warns(DeprecationWarning, match=r"selection\.Strangers is called SyntheticOutliers now"):
+        assert selection.Strangers is SyntheticOutliers
+
+
 def test_synthetic_outliers_by_marginals_are_made_of_the_positives_values(X):
     for table in (X, sp.csr_array(np.where(X > 0, X, 0.0))):
         made = MAKERS["marginals"](table, 300, np.random.default_rng(0)).X
@@ -141,7 +168,7 @@ def test_a_recall_that_no_candidate_keeps_is_warned_of(X):
         (TightestAtRecall("marginal"), "'kind' parameter of TightestAtRecall must be"),
         (TightestAtRecall(recall=80), "'recall' parameter of TightestAtRecall must be"),
         (TightestAtRecall(slack=-1), "'slack' parameter of TightestAtRecall must be"),
-        (TightestAtRecall(n_strangers=-1), "'n_strangers' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(n_outliers=-1), "'n_outliers' parameter of TightestAtRecall must be"),
     ],
     ids=repr,
 )

@@ -83,7 +83,9 @@ def test_the_classifier_is_one_more_member_and_the_others_are_what_they_were(pla
     # It adds to what the others say, and takes nothing from it: a usual surprise is 1.
     expected = (1 - share) * plain.score_samples(NEW) - share * np.maximum(own, 1.0)
     np.testing.assert_allclose(model.score_samples(NEW), expected, rtol=1e-9, atol=1e-9)
-    assert "classifier" in model.strange_to(BAD)[0]
+    assert "classifier" in model.outlier_to(BAD)[0]
+    with pytest.warns(DeprecationWarning, match=r"AutoSlabSVM\.strange_to is called outlier_to now"):
+        assert model.strange_to(BAD) == model.outlier_to(BAD)
     shares = model.explain(BAD)
     np.testing.assert_allclose(shares.sum(axis=1), model.decision_function(BAD), atol=1e-9)
 
@@ -312,7 +314,7 @@ def test_a_model_file_keeps_the_member(name, request, tmp_path):
     loaded = load(tmp_path / "model.slab")
     np.testing.assert_array_equal(loaded.decision_function(BAD), found.decision_function(BAD))
     np.testing.assert_array_equal(loaded.explain(BAD), found.explain(BAD))
-    assert loaded.strange_to(BAD) == found.strange_to(BAD)
+    assert loaded.outlier_to(BAD) == found.outlier_to(BAD)
     assert isinstance(loaded.members_[-1], OutlierClassifier)
 
 

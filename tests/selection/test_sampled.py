@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from slabsvm import AutoSlabSVM
 from slabsvm.conformal.p_values import by_others
 from slabsvm.data.passes import Local
-from slabsvm.ensemble.sampled import Sample
+from slabsvm.ensemble.members import Sample
 
 pytestmark = pytest.mark.numeric
 

@@ -9,7 +9,7 @@ from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point, Status
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import Thin
-from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior
 from slabsvm.solvers.interior import _at_the_vertex_of, _Interior, _reach

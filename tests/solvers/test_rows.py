@@ -17,7 +17,7 @@ from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.gram.products import Thin
-from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

@@ -117,9 +117,9 @@ def test_a_threshold_of_held_out_positives_keeps_what_was_promised():
     assert (own["level"], own["recall"]) == (0.0, pytest.approx(np.mean(positives >= 0)))
 
 
-def test_every_rule_is_shown_its_own_strangers(ring):
-    made = fair.EveryRule(None).strangers(ring[0], np.random.default_rng(3))
-    first = next(iter(fair.RULES.values())).strangers(ring[0], np.random.default_rng(3))
+def test_every_rule_is_shown_its_own_outliers(ring):
+    made = fair.EveryRule(None).outliers(ring[0], np.random.default_rng(3))
+    first = next(iter(fair.RULES.values())).outliers(ring[0], np.random.default_rng(3))
     assert made.X.shape == (len(fair.RULES) * fair.N_OUTLIERS, 2)
     np.testing.assert_array_equal(made.X[: fair.N_OUTLIERS], first.X)
 

@@ -20,7 +20,7 @@ from voc_layout import Layout, boxed, pattern
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.command.group import slabsvm as main
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.run import printed

@@ -348,7 +348,7 @@ class Run:
         if self.reasons:
             # The kinds of members that would reject each row by themselves.
             try:
-                members = self.scorer.detector.strange_to(answers.rows[rows])
+                members = self.scorer.detector.outlier_to(answers.rows[rows])
             except AttributeError:  # there are none, or version 0.1 saved them
                 members = [()] * len(rows)
             for row, some, kinds in zip(rows, reasons, members, strict=True):

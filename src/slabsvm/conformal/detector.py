@@ -1,19 +1,17 @@
 """A threshold at a false-alarm rate, around any detector.
 
 `slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. The methods
-differ in where these scores come from. *Split*: from held-out rows; P(p <= alpha) <= alpha is guaranteed for any data
-and model. *Cross* (Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by
-all of these models, so that scores are only compared within one model; the guarantee is 2 alpha, the rate in practice
-near alpha. *Leave-one-out*: from the closed-form scores of one fit; there is no guarantee, and no row is held out.
+differ in where these come from. *Split*: from held-out rows; P(p <= alpha) <= alpha for any data and model. *Cross*
+(Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by all of these
+models, so that scores are only compared within one model; the guarantee is 2 alpha, the rate in practice near alpha.
+*Leave-one-out*: from the closed-form scores of one fit; no guarantee, and no row is held out.
 
-Rows are ordered by the pair of `slabsvm.conformal.remoteness`: rows out of the reach of an RBF kernel come below all
-others, whatever their scores tie with. Each calibration ends with the p-value of a row infinitely far away
-(`far_p_value_`), and warns where that row would be accepted.
+Rows out of the reach of an RBF kernel come below all others (`slabsvm.conformal.remoteness`). Each calibration ends
+with the p-value of a row infinitely far away, and warns where that row would be accepted.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from numbers import Integral, Real
@@ -25,7 +23,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.conformal.held_out import Calibrated, Given, calibrated, given_of
+from slabsvm.conformal.held_out import Calibrated, FitArguments, calibrated, fit_arguments
 from slabsvm.conformal.p_values import (
     MOST_SAMPLES,
     WHOLE,
@@ -75,6 +73,7 @@ class Wrapping(BaseEstimator):
     """An estimator whose parameter `estimator` is a detector, or None for `OneClassSlabSVM()`."""
 
     estimator: Any
+    _explanation: Any
 
     @property
     def _detector(self) -> Any:
@@ -83,23 +82,25 @@ class Wrapping(BaseEstimator):
     def explain(self, X: Any) -> FloatArray:
         """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
 
-        The shares of a row add up to its decision_function. In an `OpenSetClassifier` they add up to the largest of its
-        `decisions`: that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
-        out. The shares are those of the estimator, rescaled to p-values. A typical row has typical shares; what makes a
-        row differ from it grows or shrinks as the decision does. With several models (method="cross") they are the
-        mean.
-
-        Raises
-        ------
-        ValueError
-            For an estimator that `slabsvm.explain` refuses, and with a classifier.
+        The shares of a row add up to its decision_function; in an `OpenSetClassifier` to the largest of its
+        `decisions`, that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
+        out. They are the estimator's shares, rescaled to p-values; with several models (method="cross") their mean.
+        Raises ValueError for an estimator that `slabsvm.explain` refuses, and with a classifier.
         """
         check_is_fitted(self)
         return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
 
-    @abstractmethod
     def _shares(self, X: Any) -> FloatArray:
-        """Return what each feature adds to the decisions of a table's rows."""
+        return np.asarray(self._explanation(X).shares)
+
+    def decision_function(self: Any, X: Any) -> FloatArray:
+        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
+        decision: FloatArray = self.score_samples(X) - self.offset_
+        return decision
+
+    def predict(self: Any, X: Any) -> npt.NDArray[Any]:
+        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return a table whose rows can be indexed; its values are for the detector to check."""
@@ -120,11 +121,7 @@ class Wrapping(BaseEstimator):
 
 
 def found_no_direction(detectors: Sequence[Any]) -> list[str]:
-    """Return the warnings of those fits of some detectors that found w = 0.
-
-    What a solver leaves of such a w is rounding, or depends on where it stopped. Scores order rows by it that are as
-    exchangeable as by any other, so that the rate is kept; but which rows are rejected is chance.
-    """
+    """Return the warnings of those fits of some detectors that found w = 0: which rows they reject is chance."""
     models = [innermost(detector)[0] for detector in detectors]
     # A ball needs no direction: around the origin it tells near from far.
     kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
@@ -144,16 +141,15 @@ class ConformalDetector(OutlierMixin, Wrapping):
         It learns from positives alone, and has decision_function, score_samples or predict; larger is more normal. It
         may be a pipeline. None is `OneClassSlabSVM()`.
     alpha : float in (0, 1), default=0.05
-        The share of new positives that may be rejected. At least 1/alpha - 1 calibration samples are needed.
+        The share of new positives that may be rejected. It takes 1/alpha - 1 calibration samples or more.
     method : {"split", "cross", "leave-one-out", "prefit"}, default="split"
-        "split" holds out rows. Its guarantee holds for any data and model. "cross" learns all rows in `cv` fits, and
-        predicts with all of these. Both hold equal rows out together, like a row of larger weight. If new rows repeat
-        training rows (few discrete values), fewer than alpha are rejected. "leave-one-out" fits once, holds no row out,
-        and uses closed-form leave-one-out scores. It needs a detector of this package with offsets="leave-one-out".
-        "prefit" takes a fitted estimator. All rows given to `fit` then count as held out.
+        "split" holds out rows; its guarantee holds for any data and model. "cross" learns all rows in `cv` fits, and
+        predicts with all of these. Both hold equal rows out together, like a row of larger weight, so that fewer than
+        alpha are rejected where new rows repeat training rows. "leave-one-out" fits once, on all rows, and needs a
+        detector of this package with offsets="leave-one-out". "prefit" takes a fitted estimator; all rows given to
+        `fit` then count as held out.
     two_sided : bool, default=False
-        Whether to reject scores that are too high, too. The slab's score already covers both sides. A one-class SVM
-        becomes a slab with True.
+        Whether to reject scores that are too high, too, which a slab does by itself. A one-class SVM becomes a slab.
     calibration_size : float in (0, 1), default=0.5
         The share of rows that "split" holds out.
     cv : int or splitter, default=5
@@ -177,17 +173,16 @@ class ConformalDetector(OutlierMixin, Wrapping):
     n_calibration_ : int
         The number of calibration rows, or groups; with sample_weight, the sum of rows' weights, rounded down.
     far_p_value_ : float
-        The largest p-value among a few rows infinitely far from the training rows. NaN if such rows cannot be made
+        The largest p-value among a few rows infinitely far from the training rows; NaN if such rows cannot be made
         (some columns are not numbers) or the estimator refuses them.
     out_of_reach_ : float
-        The share of calibration rows that are out of reach of the estimator's RBF kernel. They score like a row
-        infinitely far away; their kernel mass orders them (`slabsvm.conformal.remoteness`).
+        The share of calibration rows that are out of reach of the estimator's RBF kernel and score like a row
+        infinitely far away. Their kernel mass orders them.
     offset_ : float
         ``decision_function = score_samples - offset_``: the largest p-value that is rejected, alpha rounded down to a
         multiple of ``1 / (n_calibration_ + 1)``.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        Only when X has feature names that are all strings.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        The names only when X has names that are all strings.
 
     References
     ----------
@@ -233,40 +228,33 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Self:
         """Learn from positive samples, and calibrate on held-out ones.
 
+        Raises ValueError for parameters, shapes or values that make no sense, for an estimator whose larger scores are
+        less normal, and for sample_weight with an estimator that does not take it.
+
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-            What the estimator takes. Rows must be exchangeable. With groups, the groups must be exchangeable, and the
-            rows within each.
+            What the estimator takes. Rows must be exchangeable; with groups, the groups, and the rows within each.
         y : ignored
         groups : array-like of shape (n_samples,), default=None
             The name of each row's group (patient, machine, video), if new rows come from *new* groups. Whole groups are
-            held out. Calibration counts groups: each row of a group of N counts 1 / N, or by sample_weight if given. An
-            estimator whose fit takes groups gets them.
+            held out, and each counts as one row, divided among its rows by sample_weight. An estimator whose fit takes
+            groups gets them.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative. A row of weight 2 counts as two rows, in learning and in calibration; it is held out or
-            learned as a whole. Weights are counts of rows here, so not only their ratios matter. Weights below 1 add
-            up, and their sum is rounded down.
+            Non-negative counts of rows: a row of weight 2 is two rows, in learning and in calibration, and is held out
+            or learned as a whole. Weights below 1 add up, and their sum is rounded down.
         **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
-
-        Raises
-        ------
-        ValueError
-            For parameters, shapes or values that make no sense, for an estimator whose larger scores are less normal,
-            and for sample_weight with an estimator that does not take it. The text says what to do.
 
         Warns
         -----
         slabsvm.CalibrationWarning
             If there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; if a row
-            infinitely far away is accepted; if the estimator's fit found w = 0, so that rounding may decide which rows
-            are rejected; if more than alpha of the calibration rows are out of reach.
+            infinitely far away is accepted; if the estimator's fit found w = 0; if more than alpha of the calibration
+            rows are out of reach.
         slabsvm.SlabCollapseWarning
-            If a few rows set the scale of a feature; if many rows have near copies, which stay among the training rows
-            when a row is held out; if calibration rows have uneven weights and so are worth few rows of equal weight;
-            with method="leave-one-out" also if many rows repeat and far more or fewer of these are accepted.
+            If a few rows set the scale of a feature; if many rows have near copies; if calibration rows have uneven
+            weights; with method="leave-one-out" also if many rows repeat and far more or fewer of these are accepted.
         """
-        del y
         self._learn(X, groups, fit_params)
         return self
 
@@ -276,16 +264,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """Learn and calibrate, and return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
         The p-value of a row comes from a model that has not learned it: the model that held it out, or for a row that
-        "split" has learned, its leave-one-out score. Detectors of other libraries and rows of weight 0 have no such
-        score; they get the answer of `predict`. `fit(X).predict(X)` differs: it rejects few training rows. With
-        method="cross" the scores of all models are compared. No rate is promised for training rows.
-
-        Parameters
-        ----------
-        X, y, groups, **fit_params
-            As for `fit`.
+        "split" has learned, its leave-one-out score. Detectors of other libraries and rows of weight 0 have none and
+        get the answer of `predict`. With method="cross" the scores of all models are compared. No rate is promised for
+        training rows. The parameters are those of `fit`.
         """
-        del y
         members = self._learn(X, groups, fit_params)
         X = self._table(X, reset=False)
         scores, reach = np.full(_num_samples(X), np.nan), np.full(_num_samples(X), np.inf)
@@ -308,11 +290,6 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
         return combined_graded(*self.tails(X), self.n_calibration_, self.two_sided)
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
-        decision: FloatArray = self.score_samples(X) - self.offset_
-        return decision
-
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).
 
@@ -320,12 +297,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
-            A rate of false alarms to use instead of the detector's own. It needs no refit.
-
-        Warns
-        -----
-        slabsvm.CalibrationWarning
-            If there are fewer than 1/alpha - 1 calibration samples, so that all rows are accepted.
+            A rate of false alarms to use instead of the detector's own. It needs no refit. Warns with a
+            slabsvm.CalibrationWarning of fewer than 1/alpha - 1 calibration samples: all rows are accepted.
         """
         scores = self.score_samples(X)
         return np.where(scores >= self._sufficient_level(alpha), 1, -1)
@@ -340,13 +313,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def threshold(self, alpha: float | None = None) -> float:
         """Return the level of the estimator's decision_function below which rows are rejected at a rate alpha.
 
-        The level is -inf, with a warning, if there are too few calibration samples. It needs no refit.
-
-        Raises
-        ------
-        ValueError
-            If there is no single level: with method="cross" or two_sided=True, or if a row infinitely far away would be
-            above it.
+        The level is -inf, with a warning, if there are too few calibration samples. It needs no refit. Raises
+        ValueError if there is no single level: with method="cross" or two_sided=True, or if a row infinitely far away
+        would be above it.
         """
         check_is_fitted(self)
         if len(self.estimators_) > 1 or self.two_sided:
@@ -395,16 +364,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """Learn, calibrate and warn; return the fitted detectors with the positives that they have not learned."""
         refuse_classifier(self._detector, self)
         X = self._table(X, reset=True)
-        given = given_of(X, groups, fit_params)
-        members = calibrated(
-            self._detector,
-            given,
-            method=self.method,
-            cv=self.cv,
-            share=self.calibration_size,
-            seed=self.random_state,
-            n_jobs=self.n_jobs,
-        )
+        given = fit_arguments(X, groups, fit_params)
+        members = calibrated(self._detector, given, self)
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self.rankings_ = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
@@ -466,7 +427,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
             doubts.append(f"{share} are out of the kernel's reach. {REACH_REMEDY}")
         return doubts
 
-    def _odd_rows(self, given: Given, members: Sequence[Calibrated]) -> list[str]:
+    def _odd_rows(self, given: FitArguments, members: Sequence[Calibrated]) -> list[str]:
         """Return warnings of rows by which a calibration is not what it seems, or empty texts."""
         texts = [self._misjudged_repeats(given.X, members[0])]
         if self.method != "prefit":
@@ -510,9 +471,6 @@ class ConformalDetector(OutlierMixin, Wrapping):
     @property
     def _sides(self) -> int:
         return 2 if self.two_sided else 1
-
-    def _shares(self, X: Any) -> FloatArray:
-        return self._explanation(X).shares
 
     def _explanation(self, X: Any) -> Explanation:
         found = [explanation_of(detector, X) for detector in self.estimators_]

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.p_values import MOST_SAMPLES
 from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
 from slabsvm.data.checks import canonical
-from slabsvm.data.distinct import Distinct, equal_rows, near_copies
-from slabsvm.data.groups import numbered
+from slabsvm.data.distinct import Distinct, equal_rows, near_copies, numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
 from slabsvm.fitted.training import may_be_counts
@@ -63,7 +62,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
-class Given:
+class FitArguments:
     """The arguments of fit, of n rows."""
 
     X: Any
@@ -114,7 +113,7 @@ class Given:
         return X if X.ndim == 2 and X.dtype.kind in "fiu" else None
 
 
-def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
+def fit_arguments(X: Any, groups: Any, parameters: Mapping[str, Any]) -> FitArguments:
     """Return the arguments of fit, of which weights and groups are checked; each group counts as one row."""
     weights = checked_weights(parameters.get("sample_weight"), X)
     weights = np.ones(_num_samples(X)) if weights is None else weights
@@ -123,33 +122,29 @@ def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
             numbers = numbered(groups, len(weights))
             of_rows = np.bincount(numbers, weights=weights)[numbers]
             shares = np.divide(weights, of_rows, out=np.zeros_like(weights), where=weights > 0)
-            return Given(X, {**parameters, "groups": numbers}, shares, numbers)
+            return FitArguments(X, {**parameters, "groups": numbers}, shares, numbers)
         if not weights.sum() <= MOST_SAMPLES:
             raise ValueError(
                 f"Calibration takes sample weights for counts of rows, and these add up to {weights.sum():.3g}. "
                 f"Counts above {MOST_SAMPLES:.0e} are not exact. Divide the weights."
             )
-    return Given(X, parameters, weights)
+    return FitArguments(X, parameters, weights)
 
 
-def calibrated(
-    detector: Any, given: Given, *, method: str, cv: Any, share: float, seed: Any, n_jobs: int | None
-) -> list[Calibrated]:
-    """Return fitted detectors with the positives that they have not learned, by a method of `ConformalDetector`."""
-    if method == "prefit":
+def calibrated(detector: Any, given: FitArguments, how: Any) -> list[Calibrated]:
+    """Return fitted detectors with the positives that they have not learned, by parameters of `ConformalDetector`."""
+    if how.method == "prefit":
         check_is_fitted(detector)
         return [_scored(detector, given.X, given.weights, np.arange(len(given.weights)))]
-    if method == "leave-one-out":
+    if how.method == "leave-one-out":
         return [_by_leave_one_out(detector, given)]
-    splits = splits_of(given, method=method, cv=cv, share=share, random=check_random_state(seed))
-    return parallel((delayed(_fit_and_score)(clone(detector), given, *split) for split in splits), n_jobs)
+    random = check_random_state(how.random_state)
+    splits = splits_of(given, method=how.method, cv=how.cv, share=how.calibration_size, random=random)
+    return parallel((delayed(_fit_and_score)(clone(detector), given, *split) for split in splits), how.n_jobs)
 
 
-def _by_leave_one_out(detector: Any, given: Given) -> Calibrated:
-    """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one.
-
-    With groups, had it not learned the row's group.
-    """
+def _by_leave_one_out(detector: Any, given: FitArguments) -> Calibrated:
+    """Return a clone fitted to all rows, with its decisions on each row without it, or without the row's group."""
     if given.groups is not None and not takes_groups(detector):
         raise ValueError(
             "method='leave-one-out' with groups needs a detector whose fit takes groups and leaves each out; "
@@ -165,7 +160,7 @@ def _by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     return Calibrated(fitted, scores[kept], reach[kept], weights[kept], kept, distinct=distinct)
 
 
-def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: IndexArray) -> Calibrated:
+def _fit_and_score(detector: Any, given: FitArguments, learned: IndexArray, held_out: IndexArray) -> Calibrated:
     parameters = _check_method_params(given.X, given.parameters, indices=learned)
     _fitted(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
     held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
@@ -188,7 +183,7 @@ def _scored(
 
 
 def splits_of(
-    given: Given, *, method: str, cv: Any, share: float, random: np.random.RandomState
+    given: FitArguments, *, method: str, cv: Any, share: float, random: np.random.RandomState
 ) -> list[tuple[IndexArray, IndexArray]]:
     """Return which rows of positive weight each fit learns, and which it holds out.
 

@@ -7,41 +7,37 @@ score s gets
 
 If the held-out positives and the new one are exchangeable, P(p <= alpha) <= alpha for every alpha, whatever the data
 and the model (Vovk, Gammerman, Shafer 2005). Seen from both sides, with p' = (1 + #{i: c_i >= s}) / (n + 1), the
-p-value is min(1, 2 min(p, p')): a score that is too high is then as strange as one that is too low.
+p-value is min(1, 2 min(p, p')). Many novel samples may share the lowest p; a *graded* p-value tells them apart: it lies
+between p - 1/(n + 1) and p, by where s lies between its neighbours among the c_i.
 
-p-values are multiples of 1/(n + 1), and many novel samples may share the lowest. A *graded* p-value tells them apart:
-it lies between p - 1/(n + 1) and p, by where s lies between its neighbours among the c_i.
-
-Any order of samples that depends on the detector alone may take the place of its scores: the guarantee needs only that
-one rule orders the held-out positives and the new sample. Here the rule is a pair, *reach* before score
-(`slabsvm.conformal.remoteness`): where scores of far samples have underflowed and tie, reach orders them by distance.
-Ties of the whole pair count in favour of the new sample, as the guarantee demands.
+Any rule that depends on the detector alone may order samples in place of scores. Here it is a pair, *reach* before
+score (`slabsvm.conformal.remoteness`): where scores of far samples have underflowed and tie, reach orders them by
+distance. Ties of the whole pair count in favour of the new sample, as the guarantee demands.
 
 A held-out positive of weight w counts as w of them. The weight of those passed is rounded up to a whole number, and n
 down, so that the guarantee for weights that count repetitions holds for all weights.
 
 Rows in groups (patients, machines, videos) are not exchangeable: rows of a group are alike. Let K groups be held out,
-and each row of one of N count as 1 / N, so that groups count as one each. With p = (1 + sum of w_i over c_i <= s) /
-(K + 1), P(p <= alpha) <= alpha holds for a row of a new group, if groups are exchangeable, and the rows of each group
-are (Lee, Barber, Willett, arXiv 2306.06342). For let the new row's group be there with all its rows, and draw of the
-K + 1 groups one, and of its rows one. The share F of weight that scores no more than the drawn row, groups weighing
-1 / (K + 1) each, is at most alpha with probability at most alpha, as it is for any finite distribution. The new row is
-such a draw, and its p is no less than F, of which its own group is 1 / (K + 1) at most.
+and each row of one of N count as 1 / N. With p = (1 + sum of w_i over c_i <= s) / (K + 1), P(p <= alpha) <= alpha holds
+for a row of a new group, if groups are exchangeable, and the rows of each are (Lee, Barber, Willett, arXiv 2306.06342).
+For let the new row's group be there with all its rows, and draw of the K + 1 groups one, and of its rows one. The share
+F of weight that scores no more than the drawn row is at most alpha with probability at most alpha. The new row is such
+a draw, and its p is no less than F, of which its own group is 1 / (K + 1) at most.
 
 How many rows are outliers, by their p-values
 ---------------------------------------------
 Let n positives calibrate, with scores of the distribution function F. Let m rows be a mixture of a share pi of outliers
 and of positives. At each threshold the share G of the rows below it is at most (1 - pi) F + pi, so pi >= (G - F) / (1 -
-F). No more can be said, because outliers may score like positives. F at the k-th lowest
-calibration score is no larger than a Beta(k, n + 1 - k) variable, and the number of rows below it is binomial given the
-calibration. An upper bound of the one and a lower bound of the other (Clopper and Pearson 1934), each at a confidence
-shared among all k = 1, 2, 4, ..., make a lower bound of pi that holds for any distribution and any number of rows (in
-the manner of Meinshausen and Rice, Annals of Statistics 34, 2006).
+F). No more can be said, because outliers may score like positives. F at the k-th lowest calibration score is no larger
+than a Beta(k, n + 1 - k) variable, and the number of rows below it is binomial given the calibration. An upper bound of
+the one and a lower bound of the other (Clopper and Pearson 1934), each at a confidence shared among all k = 1, 2, 4,
+..., make a lower bound of pi that holds for any distribution and any number of rows (in the manner of Meinshausen and
+Rice, Annals of Statistics 34, 2006).
 
-Outliers among the calibration rows make F larger than that of the positives, if they score no higher than positives do.
-Then the bound still holds, and so does P(p <= alpha) <= alpha for new positives, with less power (Bashari, Sesia,
-Romano, "Robust conformal outlier detection under contaminated reference data", arXiv 2502.04807). The rows that
-calibrated a detector cannot say how many of them are outliers: their p-values are uniform by construction.
+Outliers among the calibration rows make F larger, if they score no higher than positives do. Then the bound still
+holds, and so does P(p <= alpha) <= alpha for new positives, with less power (Bashari, Sesia, Romano, arXiv 2502.04807).
+The rows that calibrated a detector cannot say how many of them are outliers: their p-values are uniform by
+construction.
 """
 
 from __future__ import annotations
@@ -71,6 +67,8 @@ WITHOUT_NEXT = 1e-6
 def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool = False) -> FloatArray:
     """Return the p-value of each score, given the scores of held-out positives.
 
+    Raises ValueError for NaN, or no calibration scores.
+
     Parameters
     ----------
     calibration_scores : array-like of shape (n_calibration,)
@@ -78,16 +76,7 @@ def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool 
     scores : array-like of shape (n_samples,)
         Of new samples, by the same detector.
     two_sided : bool, default=False
-        Whether a score that is too high is as strange as one that is too low.
-
-    Returns
-    -------
-    p_values : (n_samples,) array of float64, in (0, 1]
-
-    Raises
-    ------
-    ValueError
-        For NaN, or no calibration scores.
+        Whether a score that is too high is as abnormal as one that is too low.
 
     References
     ----------
@@ -100,21 +89,11 @@ def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool 
 
 
 def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
-    """Return which samples of a batch are novelties, of which a share of at most fdr is false on average.
+    """Return which samples of a batch, (n_samples,), are novelties, of which at most a share fdr is false on average.
 
     The procedure of Benjamini and Hochberg: with p_(1) <= ... <= p_(n), the smallest k are novelties, k being the
     largest with p_(k) <= fdr k / n. Conformal p-values of one split are dependent; the procedure is valid for them
-    nevertheless (Bates et al. 2023).
-
-    Parameters
-    ----------
-    p_values : array-like of shape (n_samples,)
-    fdr : float in (0, 1), default=0.1
-
-    Raises
-    ------
-    ValueError
-        For an fdr outside (0, 1), or values outside [0, 1].
+    nevertheless (Bates et al. 2023). Raises ValueError for an fdr outside (0, 1), or values outside [0, 1].
 
     References
     ----------
@@ -259,10 +238,7 @@ def usual_size(values: FloatArray) -> float:
 
 
 def unit_of(values: FloatArray) -> float:
-    """Return the unit of distances beyond the first and the last of some numbers: their standard deviation.
-
-    Where they have no spread it is the least number there is: all others are far.
-    """
+    """Return the standard deviation of some numbers, a unit for those beyond; without a spread all others are far."""
     finite = values[np.isfinite(values)]
     with np.errstate(over="ignore", invalid="ignore"):
         unit = float(np.std(finite)) if len(finite) > 1 else 0.0
@@ -335,18 +311,11 @@ STOREY = 0.5
 
 @dataclass(frozen=True)
 class Contamination:
-    """The share of outliers among some rows.
+    """The share of outliers among some rows."""
 
-    Attributes
-    ----------
-    least : float
-        A lower bound at the confidence asked for. There is no upper bound, because outliers may score like positives.
-    estimate : float
-        The estimate from p-values above one half (Storey 2002). It is unbiased if no outlier has such a p-value, and
-        too small otherwise.
-    """
-
+    #: A lower bound at the confidence asked for; there is no upper one, because outliers may score like positives
     least: float
+    #: By p-values above one half (Storey 2002): unbiased if no outlier has such a p-value, and too small otherwise
     estimate: float
 
 
@@ -355,29 +324,22 @@ def contamination(
 ) -> Contamination:
     """Return a bound and an estimate of the share of outliers among rows, from their p-values.
 
+    Raises ValueError for numbers that are no p-values of so many calibration rows.
+
     Parameters
     ----------
     p_values : array-like of shape (n_samples,)
         One-sided p-values of a `ConformalDetector` with method="split" or "prefit", of independently drawn rows. The
         detector was calibrated without groups or weights: only then is F at the k-th lowest score a Beta variable.
     n_calibration : int
-        `n_calibration_`: the number of calibration rows, all of them positives. If some are outliers that score no
-        higher than positives, the bound becomes smaller and stays valid.
+        `n_calibration_`: the number of calibration rows. If some are outliers that score no higher than positives, the
+        bound becomes smaller and stays valid.
     confidence : float in (0, 1), default=0.95
         The least probability that the share is no smaller than `least`.
     known_outliers : array-like of shape (n_outliers,), default=None
         p-values of known outliers, drawn at random from all outliers, and not among `p_values`. The share of them above
-        one half says how many outliers the estimate overlooks. Outliers that were found because of their small p-values
-        change nothing.
-
-    Returns
-    -------
-    Contamination
-
-    Raises
-    ------
-    ValueError
-        For numbers that are no p-values of so many calibration rows.
+        one half says how many outliers the estimate overlooks. Outliers that were found by their p-values change
+        nothing.
 
     Examples
     --------

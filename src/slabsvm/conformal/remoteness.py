@@ -6,10 +6,9 @@ far away, but for less than rounding: scores no longer order such rows. The loga
     l(x) = log sum_i |c_i| k(x, x_i),
 
 with c_i the model's coefficients, does not underflow and still orders them. Rows are ordered by the pair (l, score),
-with l = infinity for rows within reach: rows out of reach come below all rows within it. For a one-class SVM this is
-the order of the scores in exact arithmetic. For a slab that ranks by distance from its centre it also puts rows
-infinitely far away below the rows beyond the upper plane, which may be farther from the centre than the score 0
-is. A slab's two-sided score falls with the mass of itself, and orders all rows.
+with l = infinity for rows within reach. For a one-class SVM this is the order of the scores in exact arithmetic. For a
+slab that ranks by distance from its centre it also puts rows infinitely far away below the rows beyond the upper plane,
+whose scores may be lower. A slab's two-sided score falls with the mass of itself, and orders all rows.
 """
 
 from __future__ import annotations
@@ -63,11 +62,7 @@ def needs_reach(detector: Any) -> bool:
 
 
 def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return the log kernel mass of rows out of reach, and infinity for the others, shape (n_samples,).
-
-    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline. decisions
-    is its decision_function of these rows.
-    """
+    """Return the log kernel mass of rows out of an RBF kernel's reach, by their decisions; else infinity, (n,)."""
     reach = np.full(len(decisions), np.inf)
     model, _ = innermost(detector)
     if not _has_mass(model):
@@ -92,10 +87,7 @@ def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
 
 
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
-    """Return `reach_of` of the training rows, each without the model's kernel function around it.
-
-    With groups, without those around rows of its group.
-    """
+    """Return `reach_of` of the training rows, each without the model's kernel function around it, or its group's."""
     model, rows = innermost(detector, X)
     every = np.ones(len(model.loo_scores_), dtype=bool)
     if not _has_mass(model):
@@ -106,10 +98,7 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
 
 
 def limit_of(detector: Any) -> float:
-    """Return the decision_function of a row infinitely far away; -inf for a model without an RBF kernel.
-
-    It is -inf, too, for a slab whose score falls with the mass.
-    """
+    """Return the decision_function of a row infinitely far away; -inf without an RBF kernel, or if mass ranks rows."""
     model, _ = innermost(detector)
     if not needs_reach(model):
         return -np.inf

@@ -30,9 +30,8 @@ GAP = "Input X contains NaN, gaps{where}."
 def reading(values: Any, name: str = "X") -> Iterator[None]:
     """Refuse values that are no table or weights, and numbers that float64 cannot hold while the body converts them.
 
-    Raises TypeError: for a mapping of columns. ValueError: for masked entries, a sparse matrix that names rows or
-    columns it does not have, and integers beyond float64; for texts and gaps in a table, with the first one and what
-    takes them.
+    Raises TypeError for a mapping of columns; ValueError for masked entries, a corrupt sparse matrix, integers beyond
+    float64, and for texts and gaps in a table, with the first one and what takes them.
     """
     if sp.issparse(values):
         _refuse_corrupt(values, name)
@@ -81,10 +80,7 @@ def canonical(X: Any) -> Any:
 
 
 def without_unit(weights: Any) -> tuple[Any, float]:
-    """Return weights over a power of two, so that the largest lies in [1, 2) and sums are finite, and that power.
-
-    A weight whose ratio to the largest underflows becomes 0. Weights that are all zero have the unit 1.
-    """
+    """Return weights over a power of two, with the largest in [1, 2) and finite sums, and that power, 1 for zeros."""
     largest = float(weights.max(initial=0.0))
     unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0 else 1.0
     with np.errstate(under="ignore"):

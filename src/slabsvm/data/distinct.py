@@ -1,15 +1,19 @@
 """Distinct samples and their weights, in an order that depends on their content alone.
 
-Identical rows become one row of greater weight. The problem is smaller and has the same solution, kernel matrices are
-not singular for duplicates, and a sample weight means exactly what repetition means. Sorting by a hash of the row's
-bits costs one pass over the data. The order is as good as random, which a solver that starts from some of the samples
-needs, and makes a fit independent of the order of the rows.
+Identical rows become one row of greater weight: the problem is smaller and has the same solution, kernel matrices are
+not singular for duplicates, and a weight means exactly what repetition means. Sorting by a hash of the row's bits costs
+one pass. The order is as good as random, which a solver that starts from some of the samples needs, and makes a fit
+independent of the order of the rows.
+
+Rows may come in groups (patients, machines, videos). Rows of a group are more alike than rows of different groups, and
+a new row comes from a new group: a model answers as it will answer new rows only where a whole group is left out. With
+it leave the samples that no other group has.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,8 +23,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import cached_property
 
 # Bytes of the data hashed at once.
@@ -30,6 +35,9 @@ CHUNK_BYTES = 2**24
 FAR_BELOW = 50.0
 NEIGHBOURS = 5
 ASKED = 64
+# The group of a sample that several groups have, and the member that a row of weight 0 is.
+SHARED = -1
+NO_MEMBER = -1
 # Squared distances are known to so many units of the squared lengths that they are made of.
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
@@ -85,10 +93,7 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
 
 
 def _exact_sums(weights: FloatArray, firsts: IndexArray) -> FloatArray:
-    """Return the sums of stretches of weights, (n,), that begin at firsts, (k,), as if rounded once.
-
-    They depend neither on the order within a stretch nor on how often a weight is divided among rows.
-    """
+    """Return the sums of stretches of weights, (n,), that begin at firsts, (k,), as if each was rounded once."""
     counts = np.diff(firsts, append=len(weights))
     if weights.min() == weights.max():
         return np.asarray(counts * float(weights[0]))
@@ -99,11 +104,7 @@ def _exact_sums(weights: FloatArray, firsts: IndexArray) -> FloatArray:
 
 
 def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
-    """Return the distinct points of positive weight, shuffled, of which K, (n, n), holds all kernel values.
-
-    Equal rows of a symmetric K have no distance from each other. A matrix product may give equal samples rows that
-    differ in their last bits: these stay two.
-    """
+    """Return the distinct points of positive weight, shuffled, of a kernel matrix K, (n, n), by its equal rows."""
     merged = distinct_rows(K, weights)
     rank = np.empty(len(weights), dtype=np.intp)
     rank[np.random.default_rng(0).permutation(len(weights))] = np.arange(len(weights))
@@ -116,10 +117,7 @@ def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
 
 
 def equal_rows(X: Any) -> IndexArray:
-    """Return for each row of X, a table of any kind, which distinct row it is equal to, (n_samples,).
-
-    The distinct rows are numbered in an order that depends on their content alone, if they are numbers.
-    """
+    """Return which distinct row each row of X, a table of any kind, is equal to, (n_samples,), numbered by content."""
     if sp.issparse(X):
         table = canonical(sp.csr_array(X))
         return distinct_rows(table, np.ones(table.shape[0])).group
@@ -151,23 +149,16 @@ def is_missing(name: Any) -> bool:
 
 
 def fingerprints(X: Any) -> npt.NDArray[np.uint64]:
-    """Return a hash of each validated row of X rounded to float32, (n,).
-
-    Rows that a pipeline makes by products differ in their last bits from one batch to another, and have equal ones.
-    """
+    """Return a hash of each validated row of X in float32, (n,): products round rows otherwise in another batch."""
     return _row_hashes(X, np.float32)
 
 
 def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
-    """Return the share of distinct rows that nearly repeat others: of which one lies FAR_BELOW the usual distance.
+    """Return the share of distinct rows of which one lies FAR_BELOW the distance of the next of the nearest neighbours.
 
-    A row has near copies where one of its nearest neighbours is at less than 1/FAR_BELOW of the distance of the next
-    one. Distances of independent rows differ so much in about 1 of FAR_BELOW rows on a line, and in fewer where there
-    are more dimensions; density and units have no part in it. Rows of a cluster that is small but has more than
-    NEIGHBOURS rows are neighbours of each other alone. Of many rows a sample is asked, always the same.
-
-    X holds distinct rows, dense or CSR, or is a kernel matrix, of whose rows and columns `matrix` names the distinct
-    samples.
+    Distances of independent rows differ so much in about 1 of FAR_BELOW rows on a line, and in fewer where there are
+    more dimensions; density and units have no part in it. Of many rows a sample is asked, always the same. X holds
+    distinct rows, dense or CSR, or is a kernel matrix, of whose rows `matrix` names the distinct samples.
     """
     m = X.shape[0] if matrix is None else len(matrix)
     if m <= NEIGHBOURS:
@@ -175,7 +166,7 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
     asked = np.random.default_rng(0).choice(m, min(m, ASKED), replace=False)
     # So small products take longer in several threads.
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-        lengths, products = _products(X, asked) if matrix is None else _kernel_values(X, matrix)
+        lengths, products = _products(X, asked, matrix)
         found = 0
         for some in pieces(len(asked), 8 * m, CHUNK_BYTES):
             squares = lengths[asked[some]][:, None] + lengths
@@ -190,19 +181,16 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
 Products = Callable[[IndexArray], FloatArray]
 
 
-def _products(X: Any, asked: IndexArray) -> tuple[FloatArray, Products]:
-    """Return the squared lengths of rows, and what returns the products of some with all."""
+def _products(X: Any, asked: IndexArray, matrix: IndexArray | None) -> tuple[FloatArray, Products]:
+    """Return the squared lengths of rows, and what returns the products of some with all; a kernel matrix has both."""
+    if matrix is not None:
+        return X[matrix, matrix].astype(np.float64), lambda some: X[np.ix_(matrix[some], matrix)].astype(np.float64)
     if sp.issparse(X):
         sparse = X.astype(np.float64)
         return np.asarray(sparse.multiply(sparse).sum(axis=1)).ravel(), lambda some: (sparse[some] @ sparse.T).toarray()
     # Rows far from the origin differ by less than their products round; the median is where most rows are.
     rows = X - np.median(X[asked], axis=0).astype(np.float64)
     return np.einsum("ij,ij->i", rows, rows), lambda some: rows[some] @ rows.T
-
-
-def _kernel_values(K: Any, samples: IndexArray) -> tuple[FloatArray, Products]:
-    """Return the same of samples in feature space, of which K holds all products."""
-    return K[samples, samples].astype(np.float64), lambda some: K[np.ix_(samples[some], samples)].astype(np.float64)
 
 
 def each_its_own(weights: FloatArray) -> Distinct:
@@ -250,3 +238,95 @@ def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     mixed *= np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
     return mixed
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which of m distinct samples each of some groups has: a list of p members, each a sample in a group.
+
+    Groups are numbered by the first sample of each, so that their names and the order of rows have no part in it, and
+    members are in the order of groups, and of samples in each.
+    """
+
+    # (p,): the sample and the group of each member
+    samples: IndexArray
+    numbers: IndexArray
+    # (p,): how much each counts: all groups count alike, and within a group rows do by their weights. They sum to 1.
+    weights: FloatArray
+    representatives: IndexArray  # (p,): a row of each member
+    of_rows: IndexArray  # (n,): the member that each row is; NO_MEMBER for a row of weight 0
+    of_samples: IndexArray  # (m,): the group of each sample; SHARED for one that several groups have
+
+    @property
+    def count(self) -> int:
+        """The number of groups."""
+        return int(self.numbers[-1]) + 1
+
+    @cached_property
+    def starts(self) -> IndexArray:
+        """The place of each group's first member, and the number of members, (count + 1,)."""
+        return np.searchsorted(self.numbers, np.arange(self.count + 1))
+
+    def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
+        for samples in np.split(self.samples, self.starts[1:-1]):
+            yield samples, samples[self.of_samples[samples] != SHARED]
+
+    def shares(self, chosen: BoolArray) -> FloatArray:
+        """Return the share of each group's members that are chosen, (count,), chosen (p,)."""
+        return np.asarray(np.bincount(self.numbers, self.weights * chosen) * self.count)
+
+
+def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
+    """Return which samples each group has, for the name of each row's group, (n,), and the rows' weights, (n,).
+
+    Raises ValueError for names as `numbered`, and where all rows that weigh anything are of one group.
+    """
+    kept = np.flatnonzero(distinct.group >= 0)
+    named, samples, m = numbered(names, len(weights))[kept], distinct.group[kept], len(distinct.weights)
+    labels, named = np.unique(named, return_inverse=True)
+    if len(labels) < 2:
+        raise ValueError(
+            "All rows are of one group, so it is not known how rows of other groups will score. Give rows of at least "
+            "2 groups, or leave groups out: then each row counts by itself."
+        )
+    first = np.full(len(labels), m)
+    np.minimum.at(first, named, samples)
+    place = np.empty(len(labels), dtype=np.intp)
+    place[np.argsort(first, kind="stable")] = np.arange(len(labels))
+    keys, rows, member = np.unique(place[named] * m + samples, return_index=True, return_inverse=True)
+    numbers, samples = np.divmod(keys, m)
+    of_members = np.bincount(member, weights=weights[kept]).astype(np.float64)
+    mass = of_members / (np.bincount(numbers, weights=of_members)[numbers] * len(labels))
+    of_rows = np.full(len(weights), NO_MEMBER, dtype=np.intp)
+    of_rows[kept] = member
+    of_samples = np.empty(m, dtype=np.intp)
+    of_samples[samples] = numbers
+    of_samples[np.bincount(samples) > 1] = SHARED
+    return Groups(samples, numbers, mass, kept[rows], of_rows, of_samples)
+
+
+def numbered(names: Any, n_rows: int) -> IndexArray:
+    """Return the number of each row's group, (n_rows,), in the order in which groups appear.
+
+    Raises ValueError for another number of names than rows, and missing names; TypeError for what cannot be compared.
+    """
+    # An array of words would take NaN for one, and 1 for "1"; a masked array lists what is masked as None.
+    given = np.asarray(names, dtype=object) if isinstance(names, list | tuple) else np.asanyarray(names)
+    if given.shape != (n_rows,):
+        raise ValueError(
+            f"groups must name the group of each row, as an array of shape ({n_rows},); this one has the shape "
+            f"{given.shape}."
+        )
+    number: dict[Any, int] = {}
+    try:
+        numbers = [number.setdefault(name, len(number)) for name in given.astype(object).tolist()]
+    except TypeError as error:
+        raise TypeError(f"groups must hold numbers or words, one for each row ({error}).") from error
+    of_rows = np.array(numbers, dtype=np.intp)
+    missing = np.flatnonzero(np.isin(of_rows, [place for name, place in number.items() if is_missing(name)]))
+    if len(missing):
+        raise ValueError(
+            f"groups has no name for {counted(len(missing), 'row')}, the first of them row {missing[0]}. Name the "
+            "group of each row; a row that belongs to no other can be its own group."
+        )
+    return of_rows

@@ -1,10 +1,9 @@
 """Files of any origin: only regular files of bounded size are read, and results are written whole.
 
-A folder of data or of results may hold a device that has no end, a pipe to which nobody writes, or a link to somebody
-else's file. Such files are refused with an `OSError` whose `strerror` is a sentence about the file.
-
-What is being written has a name of its own, and the system's lock while its process lives: what a killed process left
-is known by its free lock, and is removed when the same file is written again.
+A folder may hold a device that has no end, a pipe to which nobody writes, or a link to somebody else's file. Such files
+are refused with an `OSError` whose `strerror` is a sentence about the file. What is being written has a name of its
+own, and the system's lock while its process lives: what a killed process left is known by its free lock, and is removed
+when the same file is written again.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ MB = 1_000_000
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
     """Open a regular file in a mode of FLAGS, and never wait for one that is not.
 
-    Raises OSError: the file is a device, a pipe or anything else that is not a regular file, or a link where no links
-    may be; or the system refuses it.
+    Raises OSError where the file is no regular one, or a link where no links may be, or the system refuses it.
     """
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
@@ -77,10 +75,7 @@ def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryI
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Read a regular file, or what a link leads to, of at most so many bytes.
-
-    Raises OSError: as of :func:`open_regular`, or the file is larger.
-    """
+    """Read a regular file, or what a link leads to; OSError where it is none, or of more bytes than so many."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         # The bytes asked for are allocated: no more than the file has, unless it has grown.
@@ -102,10 +97,7 @@ def is_stream(path: Path) -> bool:
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8.
 
-    A link in its place is replaced, not followed: its target stays unchanged. File names that are no valid text are
-    written as escapes.
-
-    Raises OSError: the file cannot be written.
+    A link in its place is replaced, not followed. What is no valid text is written as escapes. Raises OSError.
     """
     content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with replacing(path) as file:
@@ -118,8 +110,7 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 
     A lasting file is on the disk before it takes the place, and the place after it: should the machine stop, one of the
     two files is there, whole. Raises OSError: the file cannot be written, or a device or a pipe is in its place, which
-    a file must not take: whoever may, such as the administrator of a container, would leave the machine without
-    /dev/null.
+    a file must not take: an administrator would leave the machine without /dev/null.
     """
     with named_errors(path):
         if path.is_dir():
@@ -142,9 +133,7 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
     """Open a new file in the folder of a path, and give its own name, too, under which nothing is left at the end.
 
-    What processes that were killed left of the same path is removed first; what others are writing is left alone.
-
-    Raises OSError: the file cannot be made.
+    What killed processes left of the same path is removed first; what others are writing is left alone. Raises OSError.
     """
     _remove_what_killed_writers_left(path)
     while True:
@@ -204,10 +193,7 @@ def _is_part(name: str, path: Path) -> bool:
 
 
 def locked(descriptor: int) -> bool:
-    """Take the system's lock on an open file, which ends with it; False where somebody else has it.
-
-    Raises OSError: the file system has no locks.
-    """
+    """Take the system's lock on an open file; False where somebody else has it, OSError where there are no locks."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -230,10 +216,7 @@ def locked(descriptor: int) -> bool:
 
 @contextmanager
 def one_at_a_time(folder: Path, seconds: float = LONGEST_WAIT) -> Iterator[None]:
-    """Wait for the others who do this with a folder, but no longer than so: who looks and then writes does both alone.
-
-    Where folders have no locks nobody is waited for.
-    """
+    """Wait for the others who do this with a folder, but no longer than so, and not where folders have no locks."""
     descriptor = None
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

@@ -1,29 +1,29 @@
 """Passes over data that need not fit into memory: all rows are read once, in stretches.
 
 A pass over X computes the scores X w. It returns rows near a plane whole, and one weighted sum of the rows beyond each
-plane. The result of a pass therefore does not grow with the number of samples, wherever they are: in an array, in a
-memory-mapped file, in CSR rows, or on the workers of a Dask cluster.
+plane, so that its result does not grow with the number of samples, wherever they are: in an array, in a memory-mapped
+file, in CSR rows, or on the workers of a Dask cluster.
 
-Rows may be taken to features of a map, which are never held for more than a stretch. A pass needs the scores
-<w, phi(x)> and the sum of the rows beyond the planes. Both follow from coordinates c(x) with phi(x) = basis' c(x), so
-that the basis, which may cost more than all else, is applied to sums and to rows near the planes alone. These travel as
-they are: a row has fewer features than its image.
+Rows may be taken to features of a map, which are never held for more than a stretch. The scores <w, phi(x)> and the
+sums follow from coordinates c(x) with phi(x) = basis' c(x), so that the basis, which may cost more than all else, is
+applied to sums and to rows near the planes alone. These travel as they are.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import FloatArray, product
+from slabsvm.runtime.arrays import FloatArray, pieces, product, stacked
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 Rows = Any
@@ -101,7 +101,7 @@ class Source(ABC):
         self.n_passes += 1
         parts = self.visit(_Survey(chosen, check), self.bytes_per_row)
         return Surveyed(
-            rows=_stacked([part.rows for part in parts]),
+            rows=stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
             total_weight=float(sum(part.total_weight for part in parts)),
             n_weighted=sum(part.n_weighted for part in parts),
@@ -122,7 +122,7 @@ class Source(ABC):
         self.n_passes += 1
         parts = self.visit(visitor, bytes_per_row)
         return Swept(
-            rows=_stacked([part.rows for part in parts]),
+            rows=stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
             masses=np.sum([part.masses for part in parts], axis=0),
             tails=np.sum([part.tails for part in parts], axis=0),
@@ -131,10 +131,7 @@ class Source(ABC):
 
 
 class Local(Source):
-    """Rows of an array, a memory-mapped array or a CSR matrix in this process, copied at most one stretch at a time.
-
-    X is of float32 or float64; weights of None are ones.
-    """
+    """Rows of an array, a memory map or a CSR matrix of floats in this process, copied at most a stretch at a time."""
 
     def __init__(
         self, X: Rows, weights: FloatArray | None, n_threads: int = 1, stretch_bytes: int = STRETCH_BYTES
@@ -194,10 +191,7 @@ def _float64(rows: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class Along:
-    """The function that gives rows their position along w, or that of what lift makes of them, of shape (d,).
-
-    check, which may raise, is shown the rows first.
-    """
+    """The function that gives rows, which check may refuse, their position along w, (d,), as lift makes them."""
 
     w: FloatArray
     check: Callable[[Rows], None]
@@ -219,7 +213,6 @@ class Sweep:
 
     def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Swept:
         """Return the rows near a plane, as they are, and the sums of the others, lifted."""
-        del first
         lifted = self.lift(rows)
         slopes = self.planes.signs[:, None] * (lifted @ self.w)
         above_near = slopes >= self.planes.nears[:, None]
@@ -241,12 +234,8 @@ def _squared_lengths(rows: Rows) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
-def _stacked(parts: Sequence[Rows]) -> Rows:
-    return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
 class Mapped(Source):
-    """The images of another source's rows by a map in two steps, as `slabsvm.kernels.landmarks.Landmarks` is."""
+    """The images of another source's rows by a map in two steps, as `slabsvm.kernels.features.Landmarks` is."""
 
     def __init__(self, source: Source, image: Any) -> None:
         self.source = source
@@ -262,10 +251,7 @@ class Mapped(Source):
         return self.source.visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
 
     def mapped(self, survey: Surveyed) -> Surveyed:
-        """Return a survey of the other source as one of the images; no image is longer than 1, or by chance a little.
-
-        Their mean squared length is that of the sample's.
-        """
+        """Return a survey of the other source as one of the images, of the sample's mean square and 1 or so at most."""
         rows = self.image(survey.rows)
         squares = np.einsum("ij,ij->i", rows, rows)[survey.weights > 0]
         return replace(
@@ -279,3 +265,91 @@ class Mapped(Source):
         """Return the images near the planes and the sums of those beyond them."""
         swept = self._swept(Sweep(self.image.lifted(w), planes, self.image.lift), self.bytes_per_row)
         return replace(swept, rows=self.image(swept.rows), pull=self.image.settled(swept.pull))
+
+
+class DaskBlocks(Source):
+    """The blocks of a Dask array, which the active scheduler visits: a cluster, if a client is active.
+
+    Rows stay on the workers. Persist X first, or every pass computes it again; weights are sent in every pass. Raises
+    ValueError when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
+    """
+
+    def __init__(self, X: Any, weights: Any, stretch_bytes: int = STRETCH_BYTES) -> None:
+        _refuse_what_has_no_rows(X)
+        if X.dtype not in (np.float32, np.float64):
+            raise ValueError(f"The Dask array holds {X.dtype}; convert it to floats, for example X.astype('float64').")
+        if X.numblocks[1] > 1:
+            raise ValueError("The Dask array is divided along the features; call X.rechunk({1: -1}) first.")
+        if any(np.isnan(size) for size in X.shape):
+            raise ValueError("The lengths of the Dask array's blocks are unknown; call X.compute_chunk_sizes() first.")
+        if X.shape[0] < 2 or X.shape[1] < 1:
+            raise ValueError(f"Found array with shape {X.shape}, where at least 2 samples and 1 feature are required.")
+        self.X = X
+        self.stretch_bytes = stretch_bytes
+        self.n_samples, self.n_features = (int(size) for size in X.shape)
+        self.bytes_per_row = 8 * self.n_features
+        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        if self.weights is not None:
+            if self.weights.shape != (self.n_samples,):
+                raise ValueError(
+                    f"sample_weight.shape == {self.weights.shape}, expected {(self.n_samples,)}: one for each sample."
+                )
+            if not (self.weights >= 0).all() or not np.isfinite(self.weights).all():
+                raise ValueError("Sample weights must be finite and not negative.")
+
+    def visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+        """Return the visitor's result for each stretch of each block, which stays where it is."""
+        from dask.base import compute
+        from dask.delayed import delayed
+
+        height = max(1, self.stretch_bytes // bytes_per_row)
+        # One copy for all blocks, as it is.
+        shared = delayed(visitor, pure=False, traverse=False)
+        ends = np.cumsum(self.X.chunks[0])
+        parts = []
+        for block, length, end in zip(self.X.to_delayed().ravel(), self.X.chunks[0], ends, strict=True):
+            first = int(end - length)
+            weights = None if self.weights is None else self.weights[first : int(end)]
+            parts.append(delayed(_visited_block, pure=False)(shared, block, weights, first, height))
+        return list(chain.from_iterable(compute(*parts)))  # type: ignore[no-untyped-call]  # Dask gives it no types
+
+
+def _refuse_what_has_no_rows(X: Any) -> None:
+    if type(X).__name__ != "Array":
+        raise ValueError(
+            f"Of Dask's collections only arrays are read, and this is a {type(X).__name__}; make it one, for example a "
+            "DataFrame by X.to_dask_array(lengths=True)."
+        )
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: a Dask array, a row for each sample.")
+
+
+def scored(X: Any, n_features: int, score: Callable[[Rows], FloatArray], bytes_per_row: int) -> Any:
+    """Return what a function, of so many bytes a row, gives each row as a Dask array; it may raise when computed."""
+    _refuse_what_has_no_rows(X)
+    if X.shape[1] != n_features:
+        raise ValueError(f"The Dask array has {X.shape[1]} features, but the model is expecting {n_features} features.")
+    whole = X.rechunk({1: -1})
+    return whole.map_blocks(_scored_block, score, bytes_per_row, dtype=np.float64, drop_axis=1, meta=np.empty(0))
+
+
+@ONE_BLAS_THREAD
+def _scored_block(rows: Any, score: Callable[[Rows], FloatArray], bytes_per_row: int) -> FloatArray:
+    rows = np.asarray(rows, dtype=np.float64)
+    return np.concatenate(
+        [score(_aligned(rows[some])) for some in pieces(len(rows), bytes_per_row, STRETCH_BYTES)] or [rows[:, 0]]
+    )
+
+
+@ONE_BLAS_THREAD
+def _visited_block(
+    visitor: Callable[[Rows, FloatArray, int], Result], rows: Any, weights: Any, first: int, height: int
+) -> list[Result]:
+    rows = np.asarray(rows)
+    weights = np.ones(len(rows)) if weights is None else weights
+    return [visitor(_aligned(rows[some]), weights[some], first + some.start) for some in pieces(len(rows), 1, height)]
+
+
+def _aligned(rows: Any) -> Any:
+    """Return rows that begin where floats do in memory: NumPy multiplies others without BLAS, to other roundings."""
+    return np.require(rows, requirements=["A"])

@@ -19,8 +19,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
-from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, near_copies
-from slabsvm.data.groups import groups_of
+from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies
 from slabsvm.fitted import recall
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model

@@ -22,7 +22,7 @@ from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.fields import Array, Number, Rows
@@ -66,9 +66,9 @@ class Density:
         return np.asarray(scores - self.log_height)
 
     @cached_property
-    def surroundings(self) -> Surroundings:
+    def soft_neighbours(self) -> SoftNeighbours:
         """What says which samples are near a row."""
-        return Surroundings(self.kernel, self.samples, np.exp(self.log_shares))
+        return SoftNeighbours(self.kernel, self.samples, np.exp(self.log_shares))
 
     def without_own(self, scores: FloatArray) -> FloatArray:
         """Return what the samples, whose log densities these are, would score without themselves."""
@@ -166,10 +166,10 @@ class KernelDensityDetector(Detector):
 
     def _explanation(self, X: Any) -> Explanation:
         density = self.model_.density
-        around = density.surroundings.around(self._checked(X, reset=False))
-        decisions = around.log_mass - density.log_height - self.offset_
+        near = density.soft_neighbours.distances(self._checked(X, reset=False))
+        decisions = near.log_mass - density.log_height - self.offset_
         return of_distances(
-            around.distances, density.surroundings.typical, decisions, reference=self._typical_decision()
+            near.distances, density.soft_neighbours.typical, decisions, reference=self._typical_decision()
         )
 
     def _learn(self, training: Training) -> DensityModel:

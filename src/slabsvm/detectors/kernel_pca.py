@@ -16,7 +16,7 @@ from slabsvm.detectors.kernelized import (
     common_length,
     refuse_remote_cloud,
     samples_of,
-    surroundings_of,
+    soft_neighbours_of,
 )
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import infinity
@@ -228,9 +228,9 @@ class KernelPCADetector(KernelDetector):
     def _explanation(self, X: Any) -> Explanation:
         X, fit = self._checked(X, reset=False), self.model_
         if fit.kernel is None or not fit.kernel.additive:
-            surroundings = surroundings_of(self, fit.expansion)
-            decisions = fit.scores(X, surroundings.around(X).sums) - self.offset_
-            parts, usual = surroundings.along_lines(X, fit.slopes), Usual.none(surroundings.typical)
+            neighbours = soft_neighbours_of(self, fit.expansion)
+            decisions = fit.scores(X, neighbours.distances(X).sums) - self.offset_
+            parts, usual = neighbours.along_lines(X, fit.slopes), Usual.none(neighbours.typical)
             return of_parts(parts, usual, decisions, reference=self._typical_decision())
         parts = -fit.errors_by_feature(X)
         decisions = summed(parts) - self.offset_

@@ -20,12 +20,11 @@ from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.precision import ROUNDING_GAP
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
-from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
+from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, FromFunction, Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.function import FromFunction
-from slabsvm.kernels.named import NAMED
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
 
@@ -146,9 +145,9 @@ def samples_of(kernel: Kernel | None, training: Training, some: npt.NDArray[np.i
     return rows if kernel is None else training.X[rows]
 
 
-def surroundings_of(detector: KernelDetector, expansion: Expansion) -> Surroundings:
+def soft_neighbours_of(detector: KernelDetector, expansion: Expansion) -> SoftNeighbours:
     """Return what says which samples are near a row; refuse a kernel that does not know its features one by one."""
-    found = expansion.surroundings
+    found = expansion.soft_neighbours
     if found is None:
         what = "kernel='precomputed'" if expansion.kernel is None else "This kernel"
         raise ValueError(

@@ -29,8 +29,8 @@ from slabsvm.fitted.scale import made_by_few
 from slabsvm.fitted.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.fitted.training import may_be_counts
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
-from slabsvm.kernels.landmarks import Landmarks, landmarks
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.features import Landmarks, landmarks
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
@@ -268,7 +268,7 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
             score = Along(self.map_.lifted(w), refuse_what_is_not_finite, self.map_.lift)
             bytes_per_row = 8 * self.map_.n_lifted
         if is_dask(X):
-            from slabsvm.data.dask import scored
+            from slabsvm.data.passes import scored
 
             return scored(X, self.n_features_in_, score, bytes_per_row)
         rows = rows_in_place(self, X, reset=False)
@@ -291,9 +291,9 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
             assert self.usual_ is not None
             parts = _parts(self.coef_[0], X)
             return self.planes_.explained_along(summed(parts), parts, self.usual_)
-        surroundings = Surroundings(self.map_.kernel, self.map_.rows, self.map_.lifted(self.coef_[0]))
-        parts = surroundings.along_lines(X, np.ones_like)
-        return self.planes_.explained_along(surroundings.around(X).sums, parts, Usual.none(surroundings.typical))
+        neighbours = SoftNeighbours(self.map_.kernel, self.map_.rows, self.map_.lifted(self.coef_[0]))
+        parts = neighbours.along_lines(X, np.ones_like)
+        return self.planes_.explained_along(neighbours.distances(X).sums, parts, Usual.none(neighbours.typical))
 
     def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
         """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""

@@ -18,7 +18,7 @@ from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, 
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.fields import Number
 
@@ -190,10 +190,10 @@ class OneClassSlabSVM(SupportVectorDetector):
     def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
         return self.planes_.explained_along(summed(parts), parts, usual)
 
-    def _explained_by_distances(self, surroundings: Surroundings, X: Any) -> Explanation:
+    def _explained_by_distances(self, neighbours: SoftNeighbours, X: Any) -> Explanation:
         if np.isinf(self.rho_upper_):
-            return super()._explained_by_distances(surroundings, X)
-        return self.planes_.explained_around(surroundings, X, self.epsilon)
+            return super()._explained_by_distances(neighbours, X)
+        return self.planes_.explained_around(neighbours, X, self.epsilon)
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, Any]:
         local = solved.kernel is not None and solved.kernel.local

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.groups import Groups
+from slabsvm.data.distinct import Groups
 from slabsvm.detectors.base import fit_with_groups, parameters
-from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
+from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.active_set import HELD, polished
 from slabsvm.dual.leave_one_group_out import groups_left_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, errors_of, largest_error, leave_one_out
@@ -36,7 +36,7 @@ from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -147,7 +147,7 @@ class SupportVectorDetector(KernelDetector):
             assert fit.kernel is not None
             assert fit.usual is not None
             return self._explained_by_parts(self._by_feature(fit.kernel, fit.expansion, X), fit.usual)
-        return self._explained_by_distances(surroundings_of(self, fit.expansion), X)
+        return self._explained_by_distances(soft_neighbours_of(self, fit.expansion), X)
 
     def _by_feature(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
         """Return what each feature of rows adds to what the score is made of, (n, d), by an additive kernel."""
@@ -169,11 +169,11 @@ class SupportVectorDetector(KernelDetector):
         decisions = summed(parts) - self.offset_
         return of_parts(parts, usual, decisions, reference=float(usual.means.sum()) - self.offset_)
 
-    def _explained_by_distances(self, surroundings: Surroundings, X: Any) -> Explanation:
+    def _explained_by_distances(self, neighbours: SoftNeighbours, X: Any) -> Explanation:
         """Return the explanation of validated rows under the RBF kernel."""
-        around = surroundings.around(X)
-        decisions = self.score_along(around.sums, X) - self.offset_
-        return of_distances(around.distances, surroundings.typical, decisions, reference=self._typical_decision())
+        near = neighbours.distances(X)
+        decisions = self.score_along(near.sums, X) - self.offset_
+        return of_distances(near.distances, neighbours.typical, decisions, reference=self._typical_decision())
 
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines for a person to read."""

@@ -1,4 +1,8 @@
-"""Figures. matplotlib, the optional extra `slabsvm[plots]`, is imported in this folder alone, and only to draw."""
+"""Figures. matplotlib, the optional extra `slabsvm[plots]`, is imported in this folder alone, and only to draw.
+
+All raise slabsvm.ExtraMissingError where it is not installed. What draws takes axes or a figure of yours, or makes a
+new one of pyplot's, current from then on, and returns the figure.
+"""
 
 from slabsvm.display.curves import CalibrationDisplay, OSCRDisplay, draw_monitor, draw_search
 from slabsvm.display.explanation import draw_explanation, draw_explanations, draw_functions

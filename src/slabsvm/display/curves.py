@@ -1,8 +1,4 @@
-"""Curves: promised and measured recall, open-set classification, the course of a monitored stream, and a search.
-
-Of a stream it is the evidence of a change, and rolling rates with their bounds; of a search what the criterion says of
-each candidate, with the choice marked.
-"""
+"""Curves: promised and measured recall, open-set classification, the course of a monitored stream, and a search."""
 
 from __future__ import annotations
 
@@ -47,7 +43,8 @@ class CalibrationDisplay(_Curve):
     """The share of new positives that is accepted, against the share that is promised, at every rate.
 
     A curve below the diagonal rejects more than it promises. The band is where 95 % of promises that are kept lie, at
-    each rate by itself, with so many rows. Make it with `from_estimator` or `from_predictions`.
+    each rate by itself, with so many rows. Make it with `from_estimator` or `from_predictions`. `plot` sets `ax_`,
+    `figure_` and `line_`.
 
     Parameters
     ----------
@@ -55,11 +52,6 @@ class CalibrationDisplay(_Curve):
     n_rows : int
         New positives.
     name : str or None
-
-    Attributes
-    ----------
-    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
-        Set by `plot`.
     """
 
     promised: FloatArray
@@ -71,6 +63,8 @@ class CalibrationDisplay(_Curve):
     def from_estimator(cls, estimator: Any, X: Any, *, name: str | None = None, ax: Any = None) -> Self:
         """Draw how a fitted detector keeps its promises on new positives.
 
+        Raises ValueError for an estimator without p-values.
+
         Parameters
         ----------
         estimator : fitted `ConformalDetector`, `AutoSlabSVM`, or another one with p_values
@@ -80,13 +74,6 @@ class CalibrationDisplay(_Curve):
         name : str, default=None
             In the legend; None takes the class's.
         ax : matplotlib Axes, default=None
-
-        Raises
-        ------
-        ValueError
-            For an estimator without p-values.
-        slabsvm.ExtraMissingError
-            matplotlib is not installed.
         """
         final = final_detector(estimator)
         if not hasattr(final, "p_values"):
@@ -124,21 +111,9 @@ class CalibrationDisplay(_Curve):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OSCRDisplay(_Curve):
-    """The open-set classification rate curve, with the area under it.
+    """The open-set classification rate curve, with the area under it, OpenAUC.
 
-    Make it with `from_estimator` or `from_predictions`.
-
-    Parameters
-    ----------
-    curve : OSCR
-    area : float
-        OpenAUC.
-    name : str or None
-
-    Attributes
-    ----------
-    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
-        Set by `plot`.
+    Make it with `from_estimator` or `from_predictions`. `plot` sets `ax_`, `figure_` and `line_`.
     """
 
     curve: OSCR
@@ -147,21 +122,10 @@ class OSCRDisplay(_Curve):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None) -> Self:
-        """Draw the curve of a fitted `OpenSetClassifier` on rows of known and unknown classes.
+        """Draw the curve of a fitted `OpenSetClassifier`, or of a pipeline that ends in one.
 
-        Parameters
-        ----------
-        estimator : fitted OpenSetClassifier, or a pipeline that ends in one
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-            Known classes, and `unknown_label_` for all others.
-        name, ax
-            As for `CalibrationDisplay.from_estimator`.
-
-        Raises
-        ------
-        slabsvm.ExtraMissingError
-            matplotlib is not installed.
+        X, (n_rows, n_features), are rows of known and unknown classes; y, (n_rows,), has the known classes, and
+        `unknown_label_` for all others. name and ax are as for `CalibrationDisplay.from_estimator`.
         """
         final = final_detector(estimator)
         scores = final.decisions(as_taken(estimator, X))
@@ -195,26 +159,10 @@ DEPTH = 6.0
 
 
 def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
-    """Draw what a monitor has seen: the evidence at each row beside the level of an alarm, and rolling rates.
+    """Draw what a fitted `DriftMonitor` has seen: the evidence at each row beside the level of an alarm, and rates.
 
-    Bands are the bounds of the rates, which hold at all rows at once. Of long streams some hundred rows are drawn.
-
-    Parameters
-    ----------
-    monitor : fitted `DriftMonitor`
-    figure : matplotlib Figure, default=None
-        To draw into; None makes one, pyplot's current figure from then on.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        It has read no rows.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
+    Bands are the bounds of the rolling rates, which hold at all rows at once. Of long streams some hundred rows are
+    drawn, into a matplotlib Figure, which is returned. Raises ValueError for one that has read no rows.
     """
     require_matplotlib()
     check_is_fitted(monitor)
@@ -260,7 +208,10 @@ LETTERS_AN_INCH = 9
 
 
 def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None) -> Any:
-    """Draw what a search measured against one parameter, a line for each setting of the others.
+    """Draw what a fitted search measured against one parameter, a line for each setting of the others.
+
+    A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each. Returns
+    the figure. Raises ValueError where the grid has no such parameter, or it is not a number.
 
     Parameters
     ----------
@@ -269,19 +220,6 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
         The horizontal axis, by its name in the grid or the last part of it: a number in every candidate. None takes
         "gamma" if there is one, and else the parameter with the most values.
     figure : matplotlib Figure, default=None
-        To draw into; None makes one, pyplot's current figure from then on.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-        A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each.
-
-    Raises
-    ------
-    ValueError
-        The grid has no such parameter, or it is not a number.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     check_is_fitted(search)
     require_matplotlib()

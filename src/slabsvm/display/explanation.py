@@ -15,7 +15,7 @@ from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.kernels.tables import Projection
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, dense
 from slabsvm.runtime.caller import counted
 
 # Longer names are cut in their middle.
@@ -27,7 +27,9 @@ NUMBERED_ROWS = 40
 def draw_explanation(
     model: Any, x: Any, *, feature_names: Sequence[str] | None = None, max_features: int = 12, ax: Any = None
 ) -> Any:
-    """Draw what each feature adds to one row's decision, the features that push it out on top.
+    """Draw what each feature adds to one row's decision, the features that push it out on top; return the figure.
+
+    Raises ValueError for more rows than one, names of another number, and models that `slabsvm.explain` refuses.
 
     Parameters
     ----------
@@ -38,18 +40,6 @@ def draw_explanation(
     max_features : int, default=12
         Features of smaller shares are one bar, "others".
     ax : matplotlib Axes, default=None
-        To draw into; None makes a figure, pyplot's current one from then on.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        For more rows than one, names of another number, and models that `slabsvm.explain` refuses.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     require_matplotlib()
     row = x.to_frame().T if hasattr(x, "to_frame") else x
@@ -62,7 +52,7 @@ def draw_explanation(
     shares, decision = found[0], float(_decisions(model, row)[0])
     names = names_of(model, row, feature_names or columns, len(shares))
     row = row if columns is None or not hasattr(row, "columns") else row[columns]
-    values = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=object).ravel()
+    values = np.asarray(dense(row), dtype=object).ravel()
     labels = [f"{cut_name(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
     telling, others = _telling(np.abs(shares), max_features)
     bars = sorted(((float(shares[j]), labels[j]) for j in telling), key=lambda bar: bar[0])
@@ -78,23 +68,18 @@ def draw_explanation(
 def draw_explanations(
     model: Any, X: Any, *, feature_names: Sequence[str] | None = None, max_features: int = 20, ax: Any = None
 ) -> Any:
-    """Draw what each feature adds to the decisions of many rows, a line of colours for each row.
+    """Draw what each feature adds to the decisions of many rows, a line of colours for each row; return the figure.
 
-    A colour is a share over the largest one of its row, so that reasons are seen of rows at any distance; the decision
-    stands at the row's right. Features stand in the order of what they say in all rows.
-
-    What is not said here is as for `draw_explanation`.
+    A colour is a share over the largest one of its row; the decision stands at the row's right. Features stand in the
+    order of what they say in all rows.
 
     Parameters
     ----------
-    model, feature_names, ax
     X : array-like or CSR matrix of shape (n_rows, n_features)
     max_features : int, default=20
         Features that say less are left out, and counted in the title.
-
-    Returns
-    -------
-    figure : matplotlib Figure
+    model, feature_names, ax
+        As for `draw_explanation`.
     """
     require_matplotlib()
     (shares, columns_of_table), decisions = shares_and_names(model, X), _decisions(model, X)
@@ -218,8 +203,8 @@ def draw_functions(
     """Draw h_j(x_j) less its mean over rows: what each feature's value adds to a row's position along w, or to a score.
 
     The position of a slab or a one-class SVM is the sum of these functions and a constant, and so is the score of an
-    SVDD. Features stand in the order of how much their functions vary; all panels have one scale. Where most rows are
-    is shaded.
+    SVDD. Features stand in the order of how much their functions vary, in panels of one scale. Where most rows are is
+    shaded. Returns the figure. Raises ValueError for models that are no such sums, and names of another number.
 
     Parameters
     ----------
@@ -228,24 +213,14 @@ def draw_functions(
     X : array-like of shape (n_rows, n_features)
         Rows whose range is drawn.
     feature_names : sequence of n_features str, default=None
-        None takes those that the model has learned, or x0, x1, ...
+        As for `draw_explanation`.
     max_features : int, default=12
         Features whose functions vary less are left out, and counted in the title.
     figure : matplotlib Figure, default=None
-        To draw into; None makes one, pyplot's current figure from then on.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        For models that are no sums of such functions, and names of another number.
     """
     require_matplotlib()
     check_is_fitted(model)
-    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    rows = np.asarray(dense(X), dtype=np.float64)
     names = names_of(model, X, feature_names, rows.shape[1])
     of_rows = _parts(model, as_table(rows, X))
     middles = of_rows.mean(axis=0)

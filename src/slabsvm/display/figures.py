@@ -53,10 +53,7 @@ def figure(path: Path, width: float, height: float) -> Iterator[Any]:
 
 
 def svg(figure: Any, salt: str) -> str:
-    """Return a figure as an SVG element; figures of one page have each a salt of their own.
-
-    Equal figures make equal elements: without a salt matplotlib draws the names inside by lot.
-    """
+    """Return a figure as an SVG element; salts tell the names in a page's figures apart, and make equal ones equal."""
     from matplotlib import rc_context
 
     content = io.StringIO()
@@ -67,10 +64,7 @@ def svg(figure: Any, salt: str) -> str:
 
 
 def shown_figure(width: float, height: float, layout: Any = None) -> Any:
-    """Return a new figure of pyplot's, as scikit-learn's displays draw in: plt.show and plt.savefig take it.
-
-    A page or a report draws in a matplotlib Figure of its own, which no window shows and pyplot does not keep.
-    """
+    """Return a new figure of pyplot's, as scikit-learn's displays draw in: plt.show and plt.savefig take it."""
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 

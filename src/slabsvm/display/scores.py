@@ -31,7 +31,7 @@ LINES_OF_NAMES = 38  # points
 
 
 @dataclass(frozen=True)
-class Hill:
+class ScoreHistogram:
     """Scores of training rows without themselves, and what is accepted."""
 
     title: str
@@ -53,7 +53,7 @@ class Hill:
         return np.linspace(low - margin, high + margin, int(n_bins) + 1)
 
     def draw(self, axes: Any, *, small: bool = False) -> None:
-        """Draw the hill into axes; a small one has smaller letters and no legend."""
+        """Draw the histogram into axes; a small one has smaller letters and no legend."""
         edges, (lower, upper) = self.edges(), self.planes
         axes.axvspan(*np.clip(self.planes, edges[0], edges[-1]), color=LINE, alpha=0.5, lw=0, zorder=0)
         for plane in filter(np.isfinite, self.planes):
@@ -82,6 +82,11 @@ class Hill:
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     """Draw where the training rows lie along w, each under the model without it, and where the planes are.
 
+    One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that sees all
+    features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever
+    its weight; those of weight 0 are left out. Returns the figure. Raises ValueError for a model without leave-one-out
+    scores.
+
     Parameters
     ----------
     model : fitted detector with `loo_scores_`, or a pipeline or search for one
@@ -89,50 +94,31 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     X : array-like or CSR matrix of shape (n_rows, n_features), default=None
         New rows, drawn beside in another colour.
     figure : matplotlib Figure, default=None
-        To draw into; None makes one, pyplot's current figure from then on.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-        One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that
-        sees all features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts
-        once, whatever its weight; those of weight 0 are left out.
-
-    Raises
-    ------
-    ValueError
-        The model has no leave-one-out scores.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     require_matplotlib()
-    return _draw_hills(hills_of(model, X), shown_figure if figure is None else lambda *_: figure)
+    return _draw_histograms(histograms_of(model, X), shown_figure if figure is None else lambda *_: figure)
 
 
 def scores_svg(model: Any, salt: str) -> str:
     """Return what `draw_scores` draws of a model as an SVG element, for a page; `salt` is that of `svg`."""
     from matplotlib.figure import Figure
 
-    return svg(_draw_hills(hills_of(model, None), lambda *size: Figure(figsize=size)), salt)
+    return svg(_draw_histograms(histograms_of(model, None), lambda *size: Figure(figsize=size)), salt)
 
 
-def _draw_hills(hills: list[Hill], figure_of: Callable[[float, float], Any]) -> Any:
-    """Draw the first hill above the others into the figure of a size, and return it."""
-    (first, *small), figure = hills, figure_of(8.0, 6.0 if len(hills) > 1 else 3.6)
+def _draw_histograms(histograms: list[ScoreHistogram], figure_of: Callable[[float, float], Any]) -> Any:
+    """Draw the first histogram above the others into the figure of a size, and return it."""
+    (first, *small), figure = histograms, figure_of(8.0, 6.0 if len(histograms) > 1 else 3.6)
     grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
     first.draw(figure.add_subplot(grid[0, :]))
-    for column, hill in enumerate(small):
-        hill.draw(figure.add_subplot(grid[1, column]), small=True)
+    for column, histogram in enumerate(small):
+        histogram.draw(figure.add_subplot(grid[1, column]), small=True)
     figure.tight_layout()
     return figure
 
 
-def hills_of(model: Any, X: Any) -> list[Hill]:
-    """Return the hill of a fitted detector, a pipeline or a search, and those of an average's members.
-
-    Members have one that see all features, and have kept their left-out scores. Raises ValueError for a model without
-    leave-one-out scores.
-    """
+def histograms_of(model: Any, X: Any) -> list[ScoreHistogram]:
+    """Return the histogram of a fitted detector, and those of a mean's members of all features with left-out scores."""
     check_is_fitted(model)
     X = None if X is None else as_taken(model, X)
     model = final_detector(model)
@@ -142,26 +128,26 @@ def hills_of(model: Any, X: Any) -> list[Hill]:
             "would say nothing of new ones. This package's kernel detectors have them with offsets='leave-one-out'."
         )
     if not isinstance(model, AutoSlabSVM):
-        return [_hill(model, X, type(model).__name__)]
+        return [_histogram_of(model, X, type(model).__name__)]
     combination = model.model_.combination
     old = any(member.surprise is None for member in combination.members)
     unit = f"mean score: {'1 is the most normal, 0 on a plane' if old else '0 is the most normal, -1 usual'}"
     rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
     return [
-        _hill(model, X, f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}", unit),
+        _histogram_of(model, X, f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}", unit),
         *(
-            _hill(member.detector, rows[member.view], statement.replace(", ", "\n").replace(" (", "\n("))
+            _histogram_of(member.detector, rows[member.view], statement.replace(", ", "\n").replace(" (", "\n("))
             for member, statement in zip(combination.members, combination.names, strict=True)
             if member.columns is None and hasattr(member.detector, "loo_scores_")
         ),
     ]
 
 
-def _hill(model: Any, X: Any, title: str, unit: str = "score") -> Hill:
-    """Return the hill of one model: along w for a slab, and by score_samples for any other."""
+def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreHistogram:
+    """Return the histogram of one model: along w for a slab, and by score_samples for any other."""
     slab = isinstance(model, OneClassSlabSVM)
     position = model.project if slab else model.score_samples
-    return Hill(
+    return ScoreHistogram(
         title,
         "position along w" if slab else unit,
         learned=model.loo_scores_[~np.isnan(model.loo_scores_)],
@@ -175,59 +161,35 @@ class ScoresDisplay(Display):
     """The density of training rows' scores, each without itself, with the planes and beside it new rows'.
 
     `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or
-    `from_predictions`.
-
-    Parameters
-    ----------
-    hill : Hill
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Set by `plot`.
+    `from_predictions`. `plot` sets `ax_` and `figure_`.
     """
 
-    hill: Hill
+    histogram: ScoreHistogram
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any = None, *, ax: Any = None) -> Self:
         """Draw the scores of a fitted detector, a pipeline or a search, as `draw_scores` does."""
         require_matplotlib()
-        return cls(hill=hills_of(estimator, X)[0]).plot(ax=ax)
+        return cls(histogram=histograms_of(estimator, X)[0]).plot(ax=ax)
 
     @classmethod
     def from_predictions(
-        cls,
-        scores: Any,
-        *,
-        planes: tuple[float, float],
-        new_scores: Any = None,
-        name: str = "",
-        ax: Any = None,
+        cls, scores: Any, *, planes: tuple[float, float], new_scores: Any = None, name: str = "", ax: Any = None
     ) -> Self:
-        """Draw scores of positives, (n,), and of new rows.
+        """Draw scores of positives, (n,), of which NaN are left out, and of new rows, (n_new,).
 
-        Parameters
-        ----------
-        scores : array-like of shape (n,)
-            Of positives that were not learned; NaN are left out.
-        planes : (lower, upper)
-            Accepted is what lies between; either may be infinite.
-        new_scores : array-like of shape (n_new,), default=None
-        name : str, default=""
-            The title.
-        ax : matplotlib Axes, default=None
+        planes are (lower, upper): accepted is what lies between; either may be infinite. name is the title.
         """
         learned = np.asarray(scores, dtype=np.float64).ravel()
         learned = learned[~np.isnan(learned)]
         if not len(learned):
             raise ValueError("There are no scores to draw; give those of at least one positive.")
         new = None if new_scores is None else np.asarray(new_scores, dtype=np.float64).ravel()
-        return cls(hill=Hill(name, "score", learned, planes, new)).plot(ax=ax)
+        return cls(histogram=ScoreHistogram(name, "score", learned, planes, new)).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw it, into axes of yours or into a new figure of pyplot's."""
-        self.hill.draw(self._begin(ax, 8.0, 3.6))
+        self.histogram.draw(self._begin(ax, 8.0, 3.6))
         return self
 
 
@@ -235,7 +197,7 @@ class ScoresDisplay(Display):
 class SlabBoundaryDisplay(Display):
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
-    Make it with `from_estimator`.
+    Make it with `from_estimator`. `plot` sets `ax_` and `figure_`.
 
     Parameters
     ----------
@@ -246,15 +208,9 @@ class SlabBoundaryDisplay(Display):
     planes : (lower, upper)
         Accepted is what lies between; upper may be infinite.
     X : (n_rows, 2) array
-    accepted : (n_rows,) array of bool
-    support : (n_rows,) array of bool
-        Which rows hold a plane.
+    accepted, support : (n_rows,) arrays of bool
+        Which rows are accepted, and which hold a plane.
     feature_names : sequence of two str
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Set by `plot`.
     """
 
     xx0: FloatArray
@@ -279,6 +235,8 @@ class SlabBoundaryDisplay(Display):
     ) -> Self:
         """Draw the boundary of a fitted detector around rows.
 
+        Raises ValueError for rows of another number of features.
+
         Parameters
         ----------
         estimator : fitted detector of two features, or a pipeline or search for one
@@ -290,13 +248,6 @@ class SlabBoundaryDisplay(Display):
         margin : float, default=0.2
             How far the picture goes beyond the rows, as a share of their range.
         ax : matplotlib Axes, default=None
-
-        Raises
-        ------
-        ValueError
-            For rows of another number of features.
-        slabsvm.ExtraMissingError
-            matplotlib is not installed.
         """
         require_matplotlib()
         check_is_fitted(estimator)

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.p_values import by_left_out, by_others
@@ -20,16 +19,23 @@ from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.ensemble.asking import worth_labelling
-from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed
+from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed, worth_labelling
 from slabsvm.ensemble.dependence import DependenceDetector
-from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
 from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, share_of, with_surprises
-from slabsvm.ensemble.members import Role, left_out_scores, some_groups, some_of
+from slabsvm.ensemble.members import (
+    FOLDS,
+    Drawn,
+    Role,
+    Sample,
+    few_rows,
+    left_out_scores,
+    scores_by_folds,
+    some_groups,
+    some_of,
+    thinned,
+)
 from slabsvm.ensemble.neighbours import NeighboursDetector
-from slabsvm.ensemble.normal_scores import NormalScores
-from slabsvm.ensemble.sampled import Drawn, Sample
-from slabsvm.ensemble.surprise import Shares, Surprise
+from slabsvm.ensemble.ranks import NormalScores, Shares, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.recall import foretold, too_uneven
@@ -37,28 +43,27 @@ from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, sourc
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.caller import counted, warn, warn_of_name
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.runs import Progress, Steps, WithProgress
 
 # Fewer rows are refused.
 LEAST_ROWS = 10
-# How many distinct rows the neighbours, and the neighbours in some of the features learn at most. The more the better.
+# The most distinct rows that neighbours learn, and neighbours in some of the features.
 NEIGHBOUR_ROWS = 4000
 BAG_ROWS = 500
-# A one-class SVM of 2,000 ranks and decides no better on the 81 tables, and the fit takes twice as long. Up to 1,000,
-# all of its left-out scores are exact at little cost.
+# A one-class SVM of 2,000 rows ranks and decides no better on the 81 tables, in twice the time. Up to 1,000 rows all of
+# its left-out scores are exact.
 SVM_ROWS = 1000
-# Of 250 the dependences rank no better, at two thirds more time for each row that is scored.
+# With 250 rows the dependences rank no better, and each scored row costs two thirds more.
 DEPENDENCE_ROWS = 150
-# So many rows the classifier of known outliers learns, and all members where folds leave groups out.
+# The most rows that the classifier of known outliers learns, all members learn where folds leave groups out, and
+# neighbours learn of more than MANY_FEATURES: in d dimensions the nearest of m is at a distance that falls as m^(-1/d).
 SOME_ROWS = 2000
-# And the neighbours of more features than these: with m rows in d dimensions the nearest is at a distance that falls as
-# m^(-1/d), which of half the rows is less than .2 % more.
 MANY_FEATURES = 400
-# In each view so many bags, of one in so many features.
+# In each view there are so many bags, of one in so many features each.
 BAGS = 3
 ONE_IN = 3
 
@@ -67,47 +72,43 @@ ONE_IN = 3
 class AutoSlabSVM(WithProgress, Detector):
     """Detector without a parameter to choose: the mean of one-class SVMs, neighbours and dependences.
 
-    The members see features in two views: standardised, and as normal scores (`NormalScores`). Heavy tails and repeated
-    values do not distort normal scores. In each view one nearest-neighbour member learns all features, and three more
-    learn a third of the features each. In the view of normal scores one bandwidth suits all features. There a one-class
-    SVM (the slab SVM with epsilon=0) learns all features, and a `DependenceDetector` learns how features depend on each
-    other. A member's score has a p-value among the member's leave-one-out scores. Minus the logarithm of the p-value is
-    the member's surprise. The score is minus the mean surprise of all members: 0 is the most normal and -1 is usual.
-    Rows are rejected from some -2 on, by a threshold that keeps the recall. Members count alike; the members on a third
-    of the features count together as one in each view. docs/results/tabular.md has the measurements.
+    The members see the features in two views: standardised, and as normal scores (`NormalScores`), which heavy tails
+    and repeated values do not distort. In each view one nearest-neighbour member learns all features, and three more
+    learn a third of them each. A one-class SVM (the slab SVM with epsilon=0) and a `DependenceDetector` learn the
+    normal scores, where one bandwidth suits all features. A member's score has a p-value among its leave-one-out
+    scores; minus the logarithm of that is its surprise. The score is minus the mean surprise: 0 is the most normal, -1
+    is usual, and rows are rejected from some -2 on, by a threshold that keeps the recall. Members count alike; those on
+    a third of the features count together as one in each view. docs/results/tabular.md has the measurements.
 
-    Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in the training
-    rows keeps its own unit.
+    Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in training keeps
+    its own unit.
 
     Parameters
     ----------
     recall : float in (0, 1), default=0.9
         The share of new positives to accept. A smaller recall rejects more outliers.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the threshold, as for `OneClassSlabSVM`. With training scores the recall of new rows is smaller
-        than asked for.
+        As for `OneClassSlabSVM`. With training scores the recall of new rows is smaller than asked for.
     max_fit_samples : int or None, default=10000
-        The number of rows to learn if X has more: this many, or half of all rows if that is less. The other rows set
-        the threshold, because the members have not learned them. This takes two passes over arrays, memory-mapped
-        arrays and CSR matrices in place, and over Dask arrays on their workers (docs/results/large-data.md). None means
-        no limit. Of these rows a one-class SVM learns at most 1,000. Neighbours learn at most 4,000 (2,000 with more
-        than 400 features), or 500 on a third of the features. Dependences learn 150. All other rows are scored, so each
-        row has a leave-one-out score. If rows have groups, whole groups are drawn: at least 30 groups, with about this
-        many rows. Rows of the other groups are scored like rows of new groups. With fewer than 200 groups (or than five
-        for each feature), folds leave groups out, and 2,000 rows are learned, a share of each group.
+        The number of rows to learn if X has more, or half of all rows if that is less; None is no limit. The other rows
+        set the threshold. This takes two passes over arrays, memory-mapped arrays and CSR matrices in place, and over
+        Dask arrays on their workers (docs/results/large-data.md). Of these rows a one-class SVM learns at most 1,000,
+        neighbours 4,000 (2,000 with more than 400 features) or 500 on a third of the features, dependences 150; all
+        others are scored. If rows have groups, whole groups are drawn: at least 30, with about this many rows. With
+        fewer than 200 groups (or than five for each feature), folds leave groups out, and 2,000 rows are learned, a
+        share of each group.
     classifier : classifier of scikit-learn, default=None
-        It separates known outliers from positives, if `fit` gets known outliers. It needs decision_function or
-        predict_proba. It learns normal scores (sparse rows as they are) and has .35 of the sum. Both classes have the
-        same total weight if its fit takes sample_weight. None is 50 extra trees of these features and 50 that also see
-        what the other members say of a row, with leaves of two rows or more. They have 3k / (5k + 4) of the sum for k
-        known outliers.
+        It separates known outliers from positives, if `fit` gets any. It needs decision_function or predict_proba. It
+        learns normal scores (sparse rows as they are) and has .35 of the sum. Both classes have the same total weight
+        if its fit takes sample_weight. None is 50 extra trees of these features and 50 that also see what the other
+        members say of a row, with leaves of two rows or more. They have 3k / (5k + 4) of the sum for k known outliers.
     random_state : int, RandomState or None, default=0
         The seed that draws rows, thirds of the features, and targets of dependences.
     n_jobs : int or None, default=None
-        Threads that compute large kernel blocks and score blocks of rows. None is 1 unless in a
-        `joblib.parallel_config` context; -1 is all.
+        Threads that compute large kernel blocks and score rows. None is 1 unless in a `joblib.parallel_config` context;
+        -1 is all.
     cache_size : float, default=1000
-        Memory for parts of the kernel matrix in each fit, in MB, as for `OneClassSlabSVM`.
+        Memory for parts of the kernel matrix in each fit, in MB.
     progress : callable or None, default=None
         Called with the number of finished fits, the number of all fits, and the seconds left. `clone` keeps it; pickles
         and deep copies leave it out.
@@ -115,7 +116,7 @@ class AutoSlabSVM(WithProgress, Detector):
     Attributes
     ----------
     members_ : list of detectors
-        The fitted members. Each takes rows of a view, or some features of these rows.
+        The fitted members. Each takes rows of a view, or some features of them.
     member_names_ : list of str
         What each of `members_` is.
     gammas_ : (n_svms,) array of float64
@@ -123,15 +124,15 @@ class AutoSlabSVM(WithProgress, Detector):
     offset_ : float
         ``decision_function = score_samples - offset_``.
     expected_recall_ : float
-        The share of new positives that is expected to be accepted, computed from `loo_scores_`. With offsets="training"
-        it is the share of accepted training rows.
+        The share of new positives that is expected to be accepted, by `loo_scores_`; with offsets="training" the share
+        of accepted training rows.
     expected_recall_error_ : float or None
         Its standard error, from the number of rows or groups that set the threshold. None in models saved by version
         0.1.
     loo_scores_ : (n_samples,) array of float64
-        The score of each training row, had it not been learned. Rows that were not drawn were not learned anyway. NaN
-        where the weight is 0. A repeated row is scored without one of its copies. With few rows (fewer than 400, or
-        than 1,000 and ten for each feature) the scores come from members of ten folds; the rows' ranks draw the folds.
+        The score of each training row, had it not been learned; NaN where the weight is 0. A repeated row is scored
+        without one of its copies. With few rows (fewer than 400, or than 1,000 and ten for each feature) the scores
+        come from members of ten folds, which the rows' ranks draw.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
@@ -186,6 +187,9 @@ class AutoSlabSVM(WithProgress, Detector):
     ) -> Self:
         """Learn from positive samples, and from a few outliers if some are known.
 
+        Raises ValueError for parameters, shapes or values that make no sense, and if all rows are of one group. After
+        any exception the model is as before.
+
         Parameters
         ----------
         X : array-like, CSR matrix or Dask array of shape (n_samples, n_features)
@@ -196,22 +200,12 @@ class AutoSlabSVM(WithProgress, Detector):
         groups : array-like of shape (n_samples,), default=None
             The name of each row's group, such as its patient. Leave-one-out scores then leave whole groups out.
         known_outliers : array-like of shape (n_outliers, n_features), default=None
-            Rows that are known to be outliers and are not in X; one is enough. A `classifier` that separates them from
-            the positives becomes one more member. Positives alone set the threshold, so known outliers do not change
-            the recall. In a pipeline, pass them as the earlier steps return them (docs/how-to/known-outliers.md).
+            Known outliers that are not in X; one is enough. A `classifier` that separates them from the positives
+            becomes one more member. Positives alone set the threshold, so the recall is kept. In a pipeline, pass them
+            as the earlier steps return them (docs/how-to/known-outliers.md).
         known_positives : array-like of shape (n_positives, n_features), default=None
-            Rows that looked abnormal and turned out to be good, such as false alarms. They are not in X. They are
-            learned, but do not count for the threshold or p-values, because they are not a random sample.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For parameters, shapes or values that make no sense, and if all rows are of one group. The text says what to
-            do. After any exception the model is as before.
+            Rows that looked abnormal and turned out to be good, such as false alarms, and are not in X. They are
+            learned, but have no say in the threshold or p-values, because they are not a random sample.
 
         Warns
         -----
@@ -219,7 +213,6 @@ class AutoSlabSVM(WithProgress, Detector):
             When rows are few, weights are uneven, copies are many, or known outliers equal rows of X. The text stays in
             `warning_`.
         """
-        del y
         training = judges = self.training(X, sample_weight, groups)
         if known_positives is not None:
             training = joined(training, labelled(self, known_positives, "known_positives"))
@@ -231,14 +224,11 @@ class AutoSlabSVM(WithProgress, Detector):
         return self
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.
-
-        The answer for a Dask array is a Dask array. Each block of rows is scored where it is.
-        """
+        """Return minus the mean of the members' surprises at each row, shape (n_samples,); of Dask a Dask array."""
         check_is_fitted(self)
         score = self.model_.combination
         if is_dask(X):
-            from slabsvm.data.dask import scored
+            from slabsvm.data.passes import scored
 
             return scored(X, self.n_features_in_, score, 8 * self.n_features_in_)
         return Local(rows_in_place(self, X, reset=False), None, effective_n_jobs(self.n_jobs)).scores(score)
@@ -252,47 +242,37 @@ class AutoSlabSVM(WithProgress, Detector):
     def member_p_values(self, X: Any) -> FloatArray:
         """Return the p-value of each row under each member, shape (n_samples, n_members).
 
-        It is the share of training rows that the member finds no more normal. Beyond all training rows an exponential
-        tail continues it.
-
-        Raises
-        ------
-        AttributeError
-            If the model was saved by version 0.1, whose members have scores alone.
+        It is the share of training rows that the member finds no more normal; an exponential tail continues it beyond
+        them. Raises AttributeError for a model saved by version 0.1, whose members have scores alone.
         """
         return np.asarray(np.exp(self._surprising().by_member(rows_in_memory(self, X))))
 
-    def strange_to(self, X: Any) -> list[list[str]]:
+    def outlier_to(self, X: Any) -> list[list[str]]:
         """Return for each row which kinds of members would reject it by themselves, at the rate of 1 - recall.
 
-        Kinds are "one-class SVM", "neighbours", "neighbours in some features" and "dependence".
-
-        Raises
-        ------
-        AttributeError
-            If the model was saved by version 0.1, whose members have scores alone.
+        Kinds are "one-class SVM", "neighbours", "neighbours in some features" and "dependence". Raises AttributeError
+        for a model saved by version 0.1, whose members have scores alone.
         """
-        return self._surprising().strange_to(rows_in_memory(self, X), 1.0 - self.recall)
+        return self._surprising().outlier_to(rows_in_memory(self, X), 1.0 - self.recall)
+
+    def strange_to(self, X: Any) -> list[list[str]]:
+        """Return `outlier_to`, under its name up to version 0.1; deprecated."""
+        warn_of_name("AutoSlabSVM.strange_to", "outlier_to")
+        return self.outlier_to(X)
 
     def to_label(self, X: Any, n: int = 20) -> IndexArray:
         """Return the numbers of n rows that someone should label, shape (n,), the most useful first.
 
         Several times as many of them are outliers as of random rows. Most of these are easy ones, which teach no more
         than random rows do, so label some random rows as well (docs/results/known-outliers.md). Then pass the outliers
-        to `fit` as known_outliers, and the others as known_positives.
+        to `fit` as known_outliers, and the others as known_positives. Raises ValueError for another n, and for rows
+        that the model does not take. Raises AttributeError for a model saved by version 0.1.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
             New rows. Fewer than n are all returned.
         n : int >= 1, default=20
-
-        Raises
-        ------
-        ValueError
-            For another n, and for rows that the model does not take.
-        AttributeError
-            If the model was saved by version 0.1, whose members have scores alone.
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
@@ -309,10 +289,10 @@ class AutoSlabSVM(WithProgress, Detector):
         return combination
 
     def expected(self, X: Any) -> FloatArray:
-        """Return what each feature is expected to be by the other features, shape (n_samples, n_features).
+        """Return what each feature is expected to be by the others, in its units, shape (n_samples, n_features).
 
-        In the features' units. NaN for features that the dependence member does not predict. It predicts at most ten
-        features, and none for sparse rows, for a single feature, or in models saved by version 0.1.
+        NaN for features that the dependence member does not predict: it predicts at most ten, and none for sparse rows,
+        for a single feature, or in models saved by version 0.1.
         """
         check_is_fitted(self)
         return self.model_.combination.expected(rows_in_memory(self, X))
@@ -329,8 +309,8 @@ class AutoSlabSVM(WithProgress, Detector):
         X : array-like, CSR matrix or Dask array of shape (n_samples, n_features)
             The answer for a Dask array is a Dask array.
         alpha : float in (0, 1), default=None
-            The share of new positives that may be rejected. Rows with `p_values` of at most alpha are rejected. None
-            uses the threshold `offset_`, which stands for 1 - recall.
+            The share of new positives that may be rejected: rows with `p_values` of at most alpha. None uses the
+            threshold `offset_`, which stands for 1 - recall.
         """
         if alpha is None:
             return super().predict(X)
@@ -341,14 +321,9 @@ class AutoSlabSVM(WithProgress, Detector):
     def p_values(self, X: Any) -> Any:
         """Return the share of training rows that are no more normal than each row, shape (n_samples,).
 
-        The share is (1 + their number) / (1 + n), where training rows have leave-one-out scores. A share of about p of
-        new positives has a p-value of at most p. (`ConformalDetector` guarantees this, with held-out rows.) The answer
-        for a Dask array is a Dask array.
-
-        Raises
-        ------
-        AttributeError
-            With offsets="training", which has no leave-one-out scores.
+        The share is (1 + their number) / (1 + n), where training rows have leave-one-out scores. About a share p of new
+        positives has a p-value of at most p. (`ConformalDetector` guarantees this, with held-out rows.) The answer for
+        a Dask array is a Dask array. Raises AttributeError with offsets="training".
         """
         scores, shares = self.score_samples(X), self._shares()
         return scores.map_blocks(shares, dtype=np.float64) if is_dask(scores) else shares(scores)
@@ -366,12 +341,8 @@ class AutoSlabSVM(WithProgress, Detector):
     def training_outliers(self) -> IndexArray:
         """Return the numbers of the training rows that the model would reject had it not learned them.
 
-        Shape (n_outliers,), the least normal first: about 1 - recall of the rows.
-
-        Raises
-        ------
-        AttributeError
-            With offsets="training", which has no leave-one-out scores.
+        Shape (n_outliers,), the least normal first: about 1 - recall of the rows. Raises AttributeError with
+        offsets="training".
         """
         check_is_fitted(self)
         decisions = self.loo_decisions_
@@ -421,7 +392,7 @@ class AutoSlabSVM(WithProgress, Detector):
         source = source_of(self, X, sample_weight, n_jobs=self.n_jobs)
         if source.n_samples < LEAST_ROWS:
             raise ValueError(f"Found array with {source.n_samples} samples, where at least {LEAST_ROWS} are required.")
-        sample = Sample.of(source, self.max_fit_samples or source.n_samples, self._seed())
+        sample = Sample.of(source, self.max_fit_samples or source.n_samples, seed_of(self.random_state))
         self._weight_unit = 1.0
         return Drawn(sample.rows, sample.weights, self._distinct(sample.rows, sample.weights), sample)
 
@@ -451,7 +422,7 @@ class AutoSlabSVM(WithProgress, Detector):
         if sample is None or sample.whole:
             n_judging = judges.n_counted
             offset = by_left_out(scores, masses, self.recall, n_judging)
-            found = judges.by_row(scores) if sample is None else sample.spread(judges.by_row(scores))
+            found = judges.by_row(scores) if sample is None else sample.scores(judges.by_row(scores), combination)
         else:
             found = sample.scores(judges.by_row(scores), combination)
             scores, weights = found[sample.others], sample.weights_of_others
@@ -478,10 +449,7 @@ class AutoSlabSVM(WithProgress, Detector):
     def _combined(
         self, training: Training, fitted: Callable[[int, int], object] | None = None
     ) -> tuple[Combination, FloatArray]:
-        """Return the views and members that rows lead to, and the left-out scores of what is `counted`, (p,).
-
-        fitted is told of each member, and of how many.
-        """
+        """Return the views and members that rows lead to, and the left-out scores; fitted is told of each member."""
         views: list[Any] = [None]
         if not sp.issparse(training.X):
             ranks = NormalScores().fit(training.samples, sample_weight=training.distinct.weights)
@@ -513,7 +481,7 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def _roles(self, training: Training, n_views: int) -> Iterator[Role]:
         """Give the members to be, with weights that sum to 1."""
-        generator = np.random.default_rng(self._seed())
+        generator = np.random.default_rng(seed_of(self.random_state))
         samples, n_samples = training.samples, len(training.distinct.weights)
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
@@ -526,7 +494,7 @@ class AutoSlabSVM(WithProgress, Detector):
         if training.groups is None:
             some = partial(some_of, n_samples)
         else:
-            order = np.random.default_rng(self._seed()).permutation(training.groups.count)
+            order = np.random.default_rng(seed_of(self.random_state)).permutation(training.groups.count)
             some = partial(some_groups, training.groups, order)
         width = max(1, round(len(varying) / ONE_IN))
         neighbour_rows = NEIGHBOUR_ROWS if samples.shape[1] <= MANY_FEATURES else SOME_ROWS
@@ -547,9 +515,6 @@ class AutoSlabSVM(WithProgress, Detector):
             classifier = OutlierClassifier(classifier=self.classifier, random_state=seed, n_surprises=n_others)
             yield Role(classifier, n_views - 1, None, of_classifier, some(SOME_ROWS))
 
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-
     def _diagnosis(self) -> str:
         if self.model_.one_point:
             return (
@@ -562,10 +527,7 @@ class AutoSlabSVM(WithProgress, Detector):
         return self.recall
 
     def _warn_of_few(self, training: Training) -> None:
-        """Warn where even a threshold below all leave-one-out scores is not expected to keep the recall.
-
-        Of n + 1 rows in random order, the last has the lowest score with probability 1 / (n + 1).
-        """
+        """Warn where even the lowest left-out score misses the recall: 1 / (n + 1) of new rows are to lie below it."""
         n, what = training.n_alone, "distinct sample" if training.groups is None else "group"
         most = n / (n + 1)
         if self.recall > most:

@@ -1,8 +1,8 @@
 """What `AutoSlabSVM` gives rows, wherever they are: the mean of what several detectors say of several views of them.
 
 A view is the rows as they are, their standardised features, or the normal scores of these. A member is a detector of
-one view, or of some features of it. Each member's score becomes a surprise, minus the logarithm of its p-value among
-left-out scores, which has no unit; the mean of these, with its sign changed, is the score.
+one view, or of some of its features. Its score becomes a surprise, minus the logarithm of its p-value among left-out
+scores, which has no unit; the mean of these, with its sign changed, is the score.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm.data.checks import is_plain
@@ -24,8 +25,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, with_surprises
 from slabsvm.ensemble.neighbours import NeighboursDetector
-from slabsvm.ensemble.normal_scores import NormalScores
-from slabsvm.ensemble.surprise import Surprise
+from slabsvm.ensemble.ranks import NormalScores, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
 from slabsvm.fitted.sources import refuse_what_is_not_finite
@@ -38,6 +38,9 @@ from slabsvm.runtime.fields import INLINE, Array, FittedEstimator, Many, Number,
 SQUARED = (1e-150, 1e150)
 # The score of a usual row: minus the mean surprise of new positives.
 USUAL = -1.0
+# Rows to label are chosen among AMONG times as many, and at least LEAST_AMONG, that are worth most.
+AMONG, LEAST_AMONG = 10, 200
+TINY = 1e-300
 # Which classes a member may be of, and what makes a view.
 MEMBERS = (
     "slabsvm.OneClassSVM",
@@ -58,26 +61,14 @@ NAMES: dict[type, str] = {
 
 @dataclass(frozen=True)
 class Member:
-    """A detector that takes part in a mean.
-
-    Attributes
-    ----------
-    detector : Detector or OutlierClassifier
-        Fitted.
-    view : int
-        The number of the view that it takes.
-    columns : (k,) array of intp or None
-        The features that it takes; None for all.
-    weight : float
-        All members' weights sum to 1.
-    surprise : Surprise or None
-        What turns its score into a surprise. None: its decision counts as it is, as in models of version 0.1.
-    """
+    """A detector that takes part in a mean."""
 
     detector: Annotated[Any, FittedEstimator(MEMBERS, features="")]
-    view: int
+    view: int  # the number of the view that it takes
+    # (k,): the features that it takes; None for all
     columns: Annotated[IndexArray | None, Places("taken", below="d")]
-    weight: Annotated[float, Number(above=0.0)]
+    weight: Annotated[float, Number(above=0.0)]  # all members' weights sum to 1
+    # None: its decision counts as it is, as in models of version 0.1
     surprise: Surprise | None
 
     @property
@@ -118,8 +109,8 @@ class Member:
     def counted(self, scores: FloatArray) -> FloatArray:
         """Return scores, (n,), as they count in the mean: of a classifier that knows what others say, at most USUAL.
 
-        A row that is normal to it may be an outlier unlike all known ones. So it adds to what others say, and takes
-        nothing from it.
+        A row that is normal to it may be an outlier unlike all known ones: it adds to what others say, and takes
+        nothing.
         """
         return np.minimum(scores, USUAL) if self.n_surprises else scores
 
@@ -136,17 +127,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Combination:
-    """The function that gives validated rows the weighted mean of what members say of them, (n,).
+    """The function that gives validated rows the weighted mean of what members say of them, (n,)."""
 
-    Attributes
-    ----------
-    views : list of None, StandardScaler or NormalScores
-        What makes a view of rows; None leaves them as they are.
-    members : list of Member
-        A classifier may take what the members before it say of a row, besides a view.
-    """
-
+    # What makes a view of rows; None leaves them as they are
     views: Annotated[list[Annotated[Any, FittedEstimator(VIEWS)] | None], Many(least=1)]
+    # A classifier may take what the members before it say of a row, besides a view
     members: Annotated[list[Member], Many(least=1)]
 
     @property
@@ -177,13 +162,13 @@ class Combination:
             scores.append(member.score(member.given(rows[member.view], scores)))
         return scores
 
-    def strange_to(self, X: Any, alpha: float) -> list[list[str]]:
+    def outlier_to(self, X: Any, alpha: float) -> list[list[str]]:
         """Return for each row the kinds of members that give it a p-value of at most alpha."""
         kinds = list(dict.fromkeys(member.kind for member in self.members))
         by_member = self.by_member(X) <= np.log(alpha)
         of_kind = [[member.kind == kind for member in self.members] for kind in kinds]
         found = np.column_stack([by_member[:, some].any(axis=1) for some in of_kind])
-        return [[kind for kind, strange in zip(kinds, row, strict=True) if strange] for row in found]
+        return [[kind for kind, rejects in zip(kinds, row, strict=True) if rejects] for row in found]
 
     def explanation(self, X: Any) -> Explanation:
         """Return what each feature adds to the scores; a view takes each feature by itself."""
@@ -207,10 +192,7 @@ class Combination:
 
 
 def _by_feature(found: Explanation, others: list[Explanation]) -> Explanation:
-    """Return the explanation of a member in terms of features, where it takes what others say of a row, too.
-
-    The share of what another says goes to the features that make the row strange to that one.
-    """
+    """Return a member's explanation by features: what others say goes to the features that make them say it."""
     n_features = len(found.typical) - len(others)
     typical, deviations = found.typical[:n_features].copy(), found.deviations[:, :n_features].copy()
     for place, other in enumerate(others, n_features):
@@ -261,36 +243,48 @@ def viewed(view: Any, X: Any) -> Any:
     return np.clip(rows, -largest, largest, out=rows)
 
 
+def worth_labelling(combination: Combination, offset: float, X: Any, n: int) -> IndexArray:
+    """Return the numbers of at most n rows whose labels would teach a model the most, the first the most.
+
+    A label is worth most where members disagree, and no less beyond the threshold than near it: most outliers are found
+    there. A row that is near to a chosen one is worth less: one of twenty copies says what all twenty do. Of six other
+    rules none found labels that were clearly better (docs/results/known-outliers.md).
+    """
+    surprises = -combination.by_member(X)
+    weights = np.array([member.weight for member in combination.members])
+    mean = surprises @ weights
+    spread = np.sqrt((surprises - mean[:, None]) ** 2 @ weights)
+    # Beyond the threshold all rows count alike, but for what the members disagree about.
+    worth = np.minimum(mean / max(-offset, TINY), 1.0) * (1.0 + np.log1p(spread))
+    some = np.argsort(-worth, kind="stable")[: max(AMONG * n, LEAST_AMONG)]
+    rows = viewed(combination.views[-1], X[some])
+    apart = pairwise_distances(sp.csr_array(rows) if sp.issparse(rows) else rows)
+    usual = float(np.median(apart)) or 1.0
+    left, chosen = worth[some].copy(), []
+    novelty: FloatArray = np.ones(len(some))
+    for _ in range(min(n, len(some))):
+        one = int(np.argmax(left * novelty))
+        chosen.append(one)
+        left[one] = -1.0
+        novelty = np.minimum(novelty, apart[one] ** 2 / (apart[one] ** 2 + usual**2))
+    return some[chosen]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CombinedModel(Model):
-    """Fitted members, and what their mean was calibrated by.
-
-    Attributes
-    ----------
-    combination : Combination
-    by_folds : bool
-        Whether loo_scores are those of rows in folds that were not learned.
-    weights : (n_samples,) array of float64, or None
-        How much each row counts in p-values; None where all do alike.
-    n_groups : int or None
-    expected_recall : float
-    recall_error : float or None
-        Its standard error; None in models that were saved by version 0.1.
-    sample : (n,) array of intp or None
-    one_point : bool
-        Whether all rows are equal.
-    """
+    """Fitted members, and what their mean was calibrated by."""
 
     # p-values need them.
     loo_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
     combination: Annotated[Combination, INLINE]
-    by_folds: bool
+    by_folds: bool  # whether loo_scores are those of rows in folds that were not learned
+    # (n_samples,): how much each row counts in p-values; None where all do alike
     weights: Annotated[FloatArray | None, Array("rows")]
     n_groups: Annotated[int | None, Number(least=2)]
     expected_recall: float
-    recall_error: float | None
+    recall_error: float | None  # its standard error; None in models that were saved by version 0.1
     sample: Annotated[IndexArray | None, Places("learned", below="rows")]
-    one_point: bool
+    one_point: bool  # whether all rows are equal
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""

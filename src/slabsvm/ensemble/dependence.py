@@ -1,6 +1,6 @@
 """Dependence between features: accept rows whose features are what the other features say that they are.
 
-Each of some features, the target, is predicted from all others by kernel ridge regression, and a row is as strange as
+Each of some features, the target, is predicted from all others by kernel ridge regression, and a row is as abnormal as
 its residuals are large. With c_i the number of copies of sample i, y the target's values, lambda the ridge, and x
 and z the other features of two rows,
 
@@ -28,10 +28,10 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.groups import Groups
+from slabsvm.data.distinct import Groups
 from slabsvm.detectors.base import Detector, checked_rows, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
-from slabsvm.ensemble.surprise import Surprise
+from slabsvm.ensemble.ranks import Surprise
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
@@ -51,26 +51,15 @@ LARGEST = 1e100
 
 @dataclass(frozen=True)
 class Regressions:
-    """Kernel ridge regressions of some features, each on all others.
+    """Kernel ridge regressions of some features, each on all others."""
 
-    Attributes
-    ----------
-    centre, scale : (d,) arrays
-        What features are standardised by.
-    samples : (m, d) array
-        Standardised.
-    targets : (t,) array of intp
-    gammas : (t,) array
-    coefficients : (t, m) array
-        a of each target.
-    """
-
+    # What features are standardised by
     centre: Annotated[FloatArray, Array("d")]
     scale: Annotated[FloatArray, Array("d")]
-    samples: Annotated[FloatArray, Array("samples d")]
+    samples: Annotated[FloatArray, Array("samples d")]  # standardised
     targets: Annotated[IndexArray, Places("targets", below="d")]
     gammas: Annotated[FloatArray, Array("targets")]
-    coefficients: Annotated[FloatArray, Array("targets samples")]
+    coefficients: Annotated[FloatArray, Array("targets samples")]  # a of each target
 
     def standardised(self, X: FloatArray) -> FloatArray:
         """Return rows in standard deviations."""
@@ -135,27 +124,23 @@ class DependenceModel(Model):
 class DependenceDetector(Detector):
     """Dependence detector: accept rows whose features agree with what the other features predict.
 
-    Kernel ridge regressions predict up to ten features, the targets, each from all others. The residual of a target has
-    a p-value among the leave-one-out residuals of the training rows. The score of a row is the mean logarithm of these
-    p-values. The detector finds rows that are usual in every single feature and unusual in combination. `expected` says
-    what a feature should have been. The detector does not find rows that are far away in a direction along which all
-    features agree.
-
-    Features are standardised. If tails are heavy, put `slabsvm.NormalScores` before it.
+    Kernel ridge regressions predict up to ten features, the targets, each from all others. A target's residual has a
+    p-value among the leave-one-out residuals of the training rows; the score of a row is the mean logarithm of these.
+    The detector finds rows that are usual in every single feature and unusual in combination, but none that are far
+    away in a direction along which all features agree. `expected` says what a feature should have been. Features are
+    standardised. If tails are heavy, put `slabsvm.NormalScores` before it.
 
     Parameters
     ----------
     n_targets : int, default=10
-        The number of features to predict. If there are more, this many are drawn.
+        The number of features to predict; of more, this many are drawn.
     max_samples : int, default=250
-        The number of distinct training rows that the regressions learn. The residuals of all others are those of new
-        rows.
+        The number of distinct training rows that the regressions learn. All others have residuals like new rows.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the threshold, at their nu-quantile. "leave-one-out" scores each training sample by regressions
-        that have not learned it: the model then accepts a share of *new* positives near 1 - nu. "training" takes the
-        training scores.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" are those by regressions that have not
+        learned the row: the model then accepts a share of *new* positives near 1 - nu.
     random_state : int, RandomState or None, default=0
         The seed that draws targets.
 
@@ -166,8 +151,8 @@ class DependenceDetector(Detector):
     offset_ : float
         The least score that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The score of each training sample by regressions that have not learned it, in closed form. NaN where the weight
-        is 0. A repeated sample is scored without one of its copies. Only with offsets="leave-one-out".
+        The score of each training sample by regressions that have not learned it, in closed form; without one of its
+        copies if it is repeated, and NaN where the weight is 0. Only with offsets="leave-one-out".
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
 
@@ -209,10 +194,7 @@ class DependenceDetector(Detector):
     fit = fit_with_groups
 
     def expected(self, X: Any) -> FloatArray:
-        """Return what each feature is expected to be by the others, shape (n_samples, n_features).
-
-        In the features' units; NaN for features that are no target.
-        """
+        """Return what each target is expected to be, in its units, shape (n_samples, n_features); NaN for others."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         found = np.full(X.shape, np.nan)
@@ -310,11 +292,9 @@ class DependenceDetector(Detector):
         return ""
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        del accept_sparse
         return checked_rows(self, X, reset=reset, least=2, accept_sparse=False)
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags

@@ -1,17 +1,15 @@
 """A few known outliers: a classifier that tells them from the positives, as one more member of `AutoSlabSVM`.
 
 The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
-their left-out score, by which its own score becomes a surprise like that of any member. So positives alone decide what
-is usual, and the recall of new ones needs no further argument. Besides the features it takes what the other members say
-of a row, which of positives are left-out surprises: most known outliers are strange to some members, so that it learns
-to call rows outliers that are strange in the same way. Half of the trees see the features alone, and err in other rows.
-An outlier of a kind that nobody has labelled may be normal to the classifier, and strange to the others alone. So its
-surprise counts as that of a usual row at least: it adds to what the others say, and takes nothing from it.
+their left-out score. So positives alone decide what is usual, and the recall of new ones is kept. Besides the features
+it takes what the other members say of a row: most known outliers are abnormal to some members, so that it learns to
+reject rows that are abnormal in the same way. Half of the trees see the features alone, and err in other rows. An
+outlier of a kind that nobody has labelled may be normal to the classifier alone. So its surprise counts as that of a
+usual row at least: it adds to what the others say, and takes nothing from it.
 
 What a member says of a positive without itself is not quite what it says of a new row: two near rows are each other's
 neighbours. A classifier that reads single rows' surprises sees that (forests with leaves of one row accept .86 of new
-rows for .9), so that a user's own, of which nothing is known, takes the features alone.
-docs/results/known-outliers.md has the measurements.
+rows for .9), so that a user's own takes the features alone. docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations
@@ -22,16 +20,15 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from slabsvm.data.checks import canonical
-from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.groups import groups_of
+from slabsvm.data.distinct import distinct_rows, groups_of
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.training import Training
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
 from slabsvm.runtime.fields import Array, Places
 from slabsvm.runtime.sklearn_private import HasMethods
 
@@ -52,26 +49,15 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Trees:
-    """Trees of decisions, by arrays: how likely a row is a positive, as the mean over trees of what its leaves say.
+    """Trees of decisions, by arrays: how likely a row is a positive, as the mean over trees of what its leaves say."""
 
-    Attributes
-    ----------
-    features : (n_nodes,) array of int64
-        Which feature decides at a node.
-    thresholds : (n_nodes,) array of float64
-        Rows up to it, in float32 as scikit-learn's trees take them, go to the left.
-    left, right : (n_nodes,) array of int64
-        The next nodes, which have larger numbers. A leaf is its own next node.
-    values : (n_nodes,) array of float64
-        The share of positives, which counts in a leaf.
-    roots : (n_trees,) array of int64
-    """
-
+    # Which feature decides at a node, and up to which threshold rows, in float32 as scikit-learn takes them, go left
     features: Annotated[IntArray, Places("nodes", below="d")]
     thresholds: Annotated[FloatArray, Array("nodes")]
+    # The next nodes, which have larger numbers; a leaf is its own next node
     left: Annotated[IntArray, Places("nodes", below="nodes")]
     right: Annotated[IntArray, Places("nodes", below="nodes")]
-    values: Annotated[FloatArray, Array("nodes")]
+    values: Annotated[FloatArray, Array("nodes")]  # the share of positives, which counts in a leaf
     roots: Annotated[IntArray, Places("trees", below="nodes")]
 
     @classmethod
@@ -106,7 +92,7 @@ class Trees:
         """Return the mean share of positives in the leaves of each row, (n,)."""
         found, n_trees = np.empty(X.shape[0]), len(self.roots)
         for rows in pieces(X.shape[0], max(n_trees, X.shape[1]), TOGETHER):
-            some = _single(X[rows].toarray() if sp.issparse(X) else X[rows])
+            some = _single(dense(X[rows]))
             at = np.tile(self.roots, len(some))
             going = np.arange(len(at))
             while len(going):
@@ -119,45 +105,23 @@ class Trees:
 
 
 @parameters
-class OutlierClassifier(OutlierMixin, BaseEstimator):
-    """A classifier as a detector: a row's score is how sure it is that the row is no outlier.
+class OutlierClassifier(BaseEstimator):
+    """A classifier as a detector: a row's score is how sure it is that the row is no outlier."""
 
-    Parameters
-    ----------
-    classifier : classifier, default=None
-        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees, and with surprises 50 more.
-    random_state : int, default=0
-        The seed of the default.
-    n_surprises : int, default=0
-        So many of the features, the last ones, are what other members say of a row (`with_surprises`).
-
-    Attributes
-    ----------
-    trees_ : Trees or None
-        What extra trees or a random forest have learned, which is all that a prediction needs.
-    classifier_ : fitted classifier or None
-        Any other.
-    typical_ : (n_features,) array of float64
-        The median of each feature among the positives; 0 for sparse rows.
-    usual_ : (n_features,) array of float64
-        By how much a positive's score grows on average where the feature becomes typical.
-    reference_ : float
-        The score of a usual positive.
-    offset_ : float
-        0: the member of a sum has no threshold of its own.
-    n_features_in_ : int
-    """
-
+    # Any of scikit-learn's with decision_function or predict_proba; None: 50 extra trees, and with surprises 50 more
     classifier: Any = None
-    random_state: int = 0
-    n_surprises: int = 0
+    random_state: int = 0  # the seed of the default
+    n_surprises: int = 0  # so many of the features, the last ones, are what other members say of a row
 
+    # What extra trees or a random forest have learned, which is all that a prediction needs; any other, fitted
     trees_: Trees | None = field(init=False)
     classifier_: Any = field(init=False)
+    # (n_features,): the median of each feature among the positives, 0 for sparse rows; and by how much a positive's
+    # score grows on average where the feature becomes typical
     typical_: FloatArray = field(init=False)
     usual_: FloatArray = field(init=False)
-    reference_: float = field(init=False)
-    offset_: float = field(init=False)
+    reference_: float = field(init=False)  # the score of a usual positive
+    offset_: float = field(init=False)  # 0: the member of a sum has no threshold of its own
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "classifier": [HasMethods("fit"), None],
@@ -166,14 +130,7 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
     }
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn positives (y = 1) and outliers (y = -1), which weigh alike as a whole where the classifier takes that.
-
-        Parameters
-        ----------
-        X : array or CSR matrix of shape (n_samples, n_features)
-        y : (n_samples,) array
-        sample_weight : (n_samples,) array, default=None
-        """
+        """Learn positives (y = 1) and outliers (y = -1), of one weight in all where the classifier takes weights."""
         self._learn(X, y, sample_weight)
         good = X[np.asarray(y) == 1]
         self.typical_ = np.zeros(X.shape[1]) if sp.issparse(X) else np.median(good, axis=0).astype(np.float64)
@@ -209,20 +166,12 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
             return self.trees_(X)
         return _said(self.classifier_, _single(X))
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,)."""
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: Any) -> IntArray:
-        """Return +1 for each row whose decision is >= 0, and -1 for the others, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
     def _explanation(self, X: Any) -> Explanation:
         return of_distances(self._gained(X), self.usual_, self.score_samples(X), reference=self.reference_)
 
     def _gained(self, X: Any) -> FloatArray:
         """Return by how much each row's score would grow, (n, d), if one of its features were typical."""
-        X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+        X = dense(X).astype(np.float64)
         found, own = np.zeros(X.shape), self.score_samples(X)
         for feature in range(X.shape[1]) if self.trees_ is None else self.trees_.used:
             values = X[:, feature].copy()
@@ -242,10 +191,7 @@ def share_of(n_known: int, *, of_features: bool) -> float:
 
 
 def with_surprises(rows: Any, scores: FloatArray) -> Any:
-    """Return a view's rows, (n, d), with log(1 + s) of the surprises s = -score of other members, (n, n_members).
-
-    The logarithm keeps the usual ones apart, however far the largest is.
-    """
+    """Return a view's rows, (n, d), with log(1 + s) of the surprises s = -score of other members, (n, n_members)."""
     said = np.log1p(-scores)
     return sp.csr_array(sp.hstack([rows, said])) if sp.issparse(rows) else np.hstack([rows, said])
 
@@ -253,16 +199,11 @@ def with_surprises(rows: Any, scores: FloatArray) -> Any:
 def left_out(
     detector: OutlierClassifier, rows: Any, outliers: Any, weights: FloatArray, groups: IndexArray | None
 ) -> FloatArray:
-    """Fit a member to positives and outliers; return what each positive, (n,), scores where it was not learned.
-
-    Positives of the same group leave together.
-    """
+    """Fit a member to positives and outliers; return each positive's score, (n,), where its group was not learned."""
 
     def learned(fit: Callable[..., OutlierClassifier], some: Any) -> OutlierClassifier:
-        stack = sp.vstack if sp.issparse(rows) else np.concatenate
-        X, n = stack([rows[some], outliers]), outliers.shape[0]
-        y = np.repeat([1, -1], [X.shape[0] - n, n])
-        return fit(sp.csr_array(X) if sp.issparse(X) else X, y, np.append(weights[some], np.ones(n)))
+        X, n = stacked([rows[some], outliers]), outliers.shape[0]
+        return fit(X, np.repeat([1, -1], [X.shape[0] - n, n]), np.append(weights[some], np.ones(n)))
 
     scores, fold = np.empty(rows.shape[0]), (np.arange(rows.shape[0]) if groups is None else groups) % FOLDS
     for number in np.unique(fold):
@@ -291,9 +232,8 @@ def labelled(estimator: Detector, rows: Any, name: str) -> Any:
 def joined(training: Training, positives: Any) -> Training:
     """Return what there is to learn with further positives, by which nothing is judged; each is a group of its own."""
     n, count = positives.shape[0], training.groups.count if training.groups is not None else 0
-    stack = sp.vstack if sp.issparse(training.X) else np.concatenate
-    X = stack([training.X, positives.astype(training.X.dtype)])
-    X = canonical(sp.csr_array(X)) if sp.issparse(X) else X
+    X = stacked([training.X, positives.astype(training.X.dtype)])
+    X = canonical(X) if sp.issparse(X) else X
     # One of the weights that there are: whole multiples stay such.
     usual = np.percentile(training.weights[training.weights > 0], 50, method="lower")
     weights = np.append(training.weights, np.full(n, usual))

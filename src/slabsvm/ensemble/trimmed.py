@@ -1,14 +1,13 @@
 """A detector for contaminated training rows: the least normal are not learned, but still count for the threshold.
 
-Outliers in a cluster look normal to each other under a narrow kernel. So a smooth detector judges the rows. It may
-leave half of the rows outside, and uses leave-one-out scores. It works in rounds: the rows that it finds least normal
-are left out of the next round's fit, until the same rows are left out again. These are the concentration steps of least
-trimmed squares (Rousseeuw and Van Driessen 1999). The detector then learns the other rows alone.
+Outliers in a cluster look normal to each other under a narrow kernel. So a smooth detector judges the rows, which may
+leave half of them outside, by leave-one-out scores. In rounds, the rows that it finds least normal are left out of the
+next fit, until the same rows are left out again: the concentration steps of least trimmed squares (Rousseeuw and Van
+Driessen 1999). The detector then learns the other rows alone.
 
-*All* rows set the threshold. A threshold from the learned rows alone would be right only if all trimmed rows were
-outliers: with a fifth trimmed and no outliers, a recall of .9 would become .72. With leave-one-out scores of all rows,
-the accepted share of the training rows is what was asked for. Outliers score low and can only replace good rows below
-the threshold. So the recall of new good rows is no smaller, whatever the share of outliers.
+*All* rows set the threshold, by scores without themselves. One from the learned rows alone would be right only if all
+trimmed rows were outliers: with a fifth trimmed and no outliers, a recall of .9 would become .72. Outliers score low
+and can only replace good rows below the threshold, so the recall of new good rows is no smaller, whatever their share.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     estimator : detector, default=None
         One of this package with offsets="leave-one-out", or a pipeline that ends in one. None is `OneClassSlabSVM()`.
     trim : float in (0, .5], default=0.2
-        The share of rows that is not learned. Choose more than the share of outliers that you expect. Good rows are
+        The share of rows that is not learned. Choose more than the share of outliers that you expect: good rows are
         among the least normal too, and outliers that are learned cost much (docs/results/contamination.md).
     judge : detector, default=None
-        It says which rows are the least normal. It has the same requirements as `estimator`. None is
+        It says which rows are the least normal, with the same requirements as `estimator`. None is
         `OneClassSVM(gamma="scale", nu=0.5)`; if the estimator is a pipeline, behind its steps.
     max_rounds : int >= 1, default=4
         The largest number of rounds.
@@ -64,16 +63,14 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     estimator_ : fitted detector
         It has learned the rows that were not trimmed.
     trimmed_ : (n_trimmed,) array of int
-        The numbers of the rows that were not learned, ascending. They are the least normal rows, and need not be
-        outliers.
+        The numbers of the rows that were not learned, ascending. They need not be outliers.
     decisions_ : (n_samples,) array of float64
         The decision_function of each training row, had it not been learned.
     offset_ : float
         ``decision_function = score_samples - offset_``, where score_samples is the estimator's decision_function.
     n_rounds_ : int
-    n_features_in_ : int
-    feature_names_in_ : array of str, shape ``(n_features_in_,)``
-        Only when X has feature names that are all strings.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        The names only when X has names that are all strings.
 
     References
     ----------
@@ -107,23 +104,18 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     def fit(self, X: Any, y: Any = None, *, outlier_rows: Any = None) -> Self:
         """Learn from rows that are positives, but for a share of them.
 
+        Raises ValueError for parameters, shapes or values that make no sense, for an estimator or a judge without
+        closed-form leave-one-out scores, or with kernel="precomputed".
+
         Parameters
         ----------
         X : array-like, frame or CSR matrix of shape (n_samples, n_features)
             What the estimator takes.
         y : ignored
         outlier_rows : array-like of int, default=None
-            The numbers of rows of X that are known to be outliers. They are among those that are not learned, in every
-            round, and have no say in the threshold; trim is the share of all that is not learned, of more known
-            outliers these alone.
-
-        Raises
-        ------
-        ValueError
-            For parameters, shapes or values that make no sense, for an estimator or a judge without closed-form
-            leave-one-out scores, or with kernel="precomputed"; the text says what to do.
+            The numbers of rows of X that are known to be outliers. They are never learned, and have no say in the
+            threshold. trim is the share of all that is not learned; of more known outliers these alone.
         """
-        del y
         refuse_classifier(self._detector, self)
         if any(get_tags(one).input_tags.pairwise for one in (self._detector, self._judge)):
             raise ValueError(
@@ -146,7 +138,9 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             for done in range(1, self.max_rounds + 1):
                 judge, found = _without_themselves(clone(self._judge), X, learned)
                 earlier, learned = learned, ~known
-                others = np.lexsort((_by_content(judge, X), found))
+                # Rows that score alike are ordered by what is in them.
+                model, rows = innermost(judge, X)
+                others = np.lexsort((distinct_of(model, rows, np.ones(n)).group, found))
                 learned[others[~known[others]][: count - n_known]] = False
                 self.n_rounds_ = done
                 if (learned == earlier).all():
@@ -166,20 +160,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         check_is_fitted(self)
         return answer(self.estimator_, self._table(X, reset=False)).values
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
-        decision: FloatArray = self.score_samples(X) - self.offset_
-        return decision
-
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.intp]:
-        """Learn from X, and return -1 for each of its rows that is an outlier among the others: ``decisions_ < 0``.
-
-        `fit(X).predict(X)` differs: rows that were learned are known, and few or none of them are rejected.
-        """
+        """Learn from X, and return -1 for each of its rows that is an outlier among the others: ``decisions_ < 0``."""
         return np.where(self.fit(X, y).decisions_ >= 0, 1, -1)
 
     @property
@@ -214,10 +196,3 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
         detector, needed_by="TrimmedDetector", remedy="Use a detector such as OneClassSVM, OneClassSlabSVM or SVDD."
     )
     return detector, decisions
-
-
-def _by_content(detector: Any, X: Any) -> IndexArray:
-    """Return numbers by which rows that score alike are ordered, (n,), equal for equal rows: by what is in them."""
-    model, rows = innermost(detector, X)
-    numbers: IndexArray = distinct_of(model, rows, np.ones(_num_samples(X))).group
-    return numbers

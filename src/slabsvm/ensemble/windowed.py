@@ -1,7 +1,6 @@
 """A kernel model of the last rows: good rows arrive, old ones are forgotten, and each fit goes on from the last one.
 
-The window is the whole truth: what is learned is always the model of the rows that are kept, and a warm start says only
-where the solver begins. It stops at the same certificate, within tol of the objective that a fit from nothing reaches.
+What is learned is always the model of the rows that are kept; a warm start says only where the solver begins.
 """
 
 from __future__ import annotations
@@ -36,22 +35,14 @@ FEWEST = 2
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The rows that are kept, in order of arrival.
+    """The rows that are kept, in order of arrival."""
 
-    Attributes
-    ----------
-    X : (n, d) dense array or CSR matrix
-    weights : (n,) array of float64
-    numbers : (n,) array of int64
-        What number each row has among all that were given, from 0, in ascending order.
-    """
-
-    X: Annotated[Any, Rows("rows")]
+    X: Annotated[Any, Rows("rows")]  # (n, d) dense array or CSR matrix
     weights: Annotated[FloatArray, Array("rows")]
+    # What number each row has among all that were given, from 0, in ascending order
     numbers: Annotated[IntArray, Array("rows", dtype=("i8",))]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.numbers)
 
     def joined(self, new: Window) -> Window:
@@ -73,39 +64,36 @@ class Window:
 class WindowedDetector(OutlierMixin, Wrapping):
     """A detector that has learned a window of rows: it adds new rows and forgets old ones without starting over.
 
-    Each update is a fit of all kept rows that starts from the last solution. It ends at the same certificate as a fit
+    Each update is a fit of all kept rows that starts from the last solution and ends at the same certificate as a fit
     from nothing, so the objectives agree to within `tol`. The last bits depend on the history. `refit()` equals the
     estimator's own fit of the kept rows bit for bit, in any order of arrival.
 
     Parameters
     ----------
     estimator : OneClassSlabSVM, OneClassSVM or SVDD, default=None
-        The estimator to clone; it is not changed. None is `OneClassSlabSVM()`. Its kernel may not be "precomputed".
+        The estimator to clone. None is `OneClassSlabSVM()`. Its kernel may not be "precomputed".
     n_rows : int, default=None
         The largest number of rows to keep. The oldest are forgotten first. None forgets no row by itself.
 
     Attributes
     ----------
     estimator_ : the estimator, fitted to the kept rows
-        A gamma that is computed from the rows ("neighbours", "scale", "auto") stays the number that `fit` or `refit`
-        found, because another gamma would change all kernel values.
+        A gamma that is computed from the rows ("neighbours", "scale", "auto") stays what `fit` or `refit` found.
     numbers_ : (n_kept,) array of int64
-        The numbers of the kept rows, in order of arrival. The first row given to `fit` has the number 0. `forget` takes
-        these numbers. They also number the rows of `estimator_.support_` and `estimator_.loo_decisions_`.
+        The numbers of the kept rows, in order of arrival; the first row given to `fit` has the number 0. `forget` takes
+        them. They also number the rows of `estimator_.support_` and `estimator_.loo_decisions_`.
     n_seen_ : int
         The number of rows given since `fit`.
     offset_ : float
-        ``decision_function = score_samples - offset_``, as of `estimator_`.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        Only when X has feature names that are all strings.
+        ``decision_function = score_samples - offset_``.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        The names only when X has names that are all strings.
 
     Notes
     -----
     The kept rows take 8 bytes a value (4 in float32), and a weight and a number each, besides the model's own copy of
-    its support vectors. The last solution takes some 60 bytes a row. Nothing else is kept between updates. Groups are
-    not supported. A model that was read from a file continues from its rows; its first update starts from nothing. A
-    model that was saved with training=False has no rows and can only predict.
+    its support vectors; the last solution takes some 60 bytes a row. Groups are not supported. A model that was read
+    from a file continues from its rows, at first from nothing; one saved with training=False can only predict.
 
     Examples
     --------
@@ -139,6 +127,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Begin anew with positive samples: learn the last `n_rows` of them as the estimator does, gamma included.
 
+        Raises ValueError and warns as the estimator's `fit`; after any exception the model is what it was.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -146,23 +136,16 @@ class WindowedDetector(OutlierMixin, Wrapping):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of 2 means what two identical samples mean. It stays with its row.
-
-        Raises
-        ------
-        ValueError
-            As the estimator's `fit`; after this or any other exception the model is what it was.
-
-        Warns
-        -----
-        As the estimator's `fit`.
         """
-        del y
         return self._begin(X, sample_weight)
 
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add positive samples, and forget the oldest beyond `n_rows`; the first call is `fit`.
+
+        Raises ValueError for other features than before, for what the estimator's `fit` refuses, and for a model that
+        was saved without its training rows. It warns as that `fit`.
 
         Parameters
         ----------
@@ -171,18 +154,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             In the unit of the weights before: a row without has the weight 1.
-
-        Raises
-        ------
-        ValueError
-            For other features than before, for what the estimator's `fit` refuses, and for a model that was saved
-            without its training rows; after this or any other exception the model is what it was.
-
-        Warns
-        -----
-        As the estimator's `fit`.
         """
-        del y
         if not hasattr(self, "estimator_"):
             return self._begin(X, sample_weight)
         window = self._kept()
@@ -192,20 +164,10 @@ class WindowedDetector(OutlierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def forget(self, numbers: Any) -> Self:
-        """Remove rows, as if they had never been given.
+        """Remove rows, given by their `numbers_` (an int, or array-like of int), as if they had never been given.
 
-        Parameters
-        ----------
-        numbers : int, or array-like of int of shape (n_forgotten,)
-            Of `numbers_`.
-
-        Raises
-        ------
-        ValueError
-            For numbers of rows that are not kept, or where fewer than two rows would be left; after this or any other
-            exception the model is what it was.
+        Raises ValueError for numbers of rows that are not kept, or where fewer than two rows would be left.
         """
-        check_is_fitted(self)
         window = self._kept()
         leaves = np.isin(window.numbers, _known_numbers(numbers, window))
         if not leaves.any():
@@ -221,20 +183,10 @@ class WindowedDetector(OutlierMixin, Wrapping):
     @_fit_context(prefer_skip_nested_validation=False)
     def refit(self) -> Self:
         """Learn the kept rows from nothing, gamma included: bit for bit the estimator's own fit of them."""
-        check_is_fitted(self)
         return self._learn(self._kept(), n_seen=self.n_seen_)
 
-    @property
-    def numbers_(self) -> IntArray:
-        """Which rows are kept, (n_kept,), in order of arrival."""
-        check_is_fitted(self)
-        return self._kept().numbers
-
-    @property
-    def rows_(self) -> Any:
-        """The rows that are kept, (n_kept, n_features), in order of arrival."""
-        check_is_fitted(self)
-        return self._kept().X
+    numbers_ = property(lambda self: self._kept().numbers, doc="Which rows are kept, (n_kept,), in order of arrival.")
+    rows_ = property(lambda self: self._kept().X, doc="The rows that are kept, (n_kept, n_features), likewise.")
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
@@ -245,10 +197,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
         """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
         check_is_fitted(self)
         return self.estimator_.decision_function(self._checked(X, reset=False))
-
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
         """Begin anew with X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
@@ -267,9 +215,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
     def _explanation(self, X: Any) -> Explanation:
         check_is_fitted(self)
         return explanation_of(self.estimator_, self._checked(X, reset=False))
-
-    def _shares(self, X: Any) -> FloatArray:
-        return self._explanation(X).shares
 
     def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
         answers, kept = self.predict(X), self._kept()
@@ -292,6 +237,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
         return Window(X, weights, np.arange(first, first + X.shape[0], dtype=np.int64))
 
     def _kept(self) -> Window:
+        check_is_fitted(self)
         if self._window is None:
             raise ValueError(
                 "This WindowedDetector was saved with training=False, without its rows. It can predict, but it "
@@ -326,10 +272,10 @@ def _known_numbers(numbers: Any, window: Window) -> npt.NDArray[np.integer[Any]]
             f"forget takes numbers_ of rows, a list of whole numbers; got the type {asked.dtype} and the shape "
             f"{asked.shape}. For a mask give window.numbers_[mask]."
         )
-    strange = asked[~np.isin(asked, window.numbers)]
-    if len(strange):
+    unknown = asked[~np.isin(asked, window.numbers)]
+    if len(unknown):
         raise ValueError(
-            f"There is no row of the number {strange[0]} here: it was never given, or is already forgotten. numbers_ "
+            f"There is no row of the number {unknown[0]} here: it was never given, or is already forgotten. numbers_ "
             f"lists the {counted(len(window), 'row')} that are kept, from {window.numbers[0]} to {window.numbers[-1]}."
         )
     return asked

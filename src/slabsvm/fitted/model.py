@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.data.distinct import Distinct
-from slabsvm.data.groups import Groups
+from slabsvm.data.distinct import Distinct, Groups
 from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.leave_one_out import LeaveOneOut
 from slabsvm.dual.program import Dual

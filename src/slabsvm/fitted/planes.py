@@ -22,7 +22,7 @@ import numpy as np
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.dual.solution import Status
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.fields import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
@@ -182,13 +182,13 @@ class SlabPlanes:
             slope *= np.minimum(1.0, beyond / (FADING * plane))
         return of_parts(parts, usual, decisions, reference=reference, slope=slope)
 
-    def explained_around(self, surroundings: Surroundings, X: Any, epsilon: float) -> Explanation:
+    def explained_around(self, neighbours: SoftNeighbours, X: Any, epsilon: float) -> Explanation:
         """Return the explanation of validated rows, of a slab with two planes, by what is around them."""
-        around = surroundings.around(X)
-        decisions = self.score(around.sums, lambda some: around.log_mass[some]) - self.offset
+        near = neighbours.distances(X)
+        decisions = self.score(near.sums, lambda some: near.log_mass[some]) - self.offset
         peak, reference = self.peak
-        too_near = around.sums > peak if epsilon < 1 else around.sums < peak
-        return of_distances(around.distances, surroundings.typical, decisions, reference=reference, too_near=too_near)
+        too_near = near.sums > peak if epsilon < 1 else near.sums < peak
+        return of_distances(near.distances, neighbours.typical, decisions, reference=reference, too_near=too_near)
 
     def statement(self, nu_lower: float, nu_upper: float, epsilon: float) -> tuple[str, str]:
         """Return, for a summary, the parameters of the slab and where its planes lie."""

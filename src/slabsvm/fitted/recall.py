@@ -8,8 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from slabsvm.data.distinct import FAR_BELOW, NEIGHBOURS, Distinct
-from slabsvm.data.groups import Groups
+from slabsvm.data.distinct import FAR_BELOW, NEIGHBOURS, Distinct, Groups
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 # A warning is due where the expected recall is less than the parameters ask for by more than this.

@@ -25,7 +25,7 @@ def source_of(
     A Dask array stays on its workers. Whether values are finite is for the first pass to see.
     """
     if is_dask(X):
-        from slabsvm.data.dask import DaskBlocks
+        from slabsvm.data.passes import DaskBlocks
 
         source = DaskBlocks(X, sample_weight, stretch_bytes)
         if source.weights is not None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.distinct import Distinct
-from slabsvm.data.groups import NO_MEMBER, Groups
+from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 

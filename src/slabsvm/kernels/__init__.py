@@ -1,10 +1,19 @@
 """Positive definite kernels: how each is computed in blocks, how a sum of kernel functions predicts, and bandwidths.
 
-A new kernel is one class in a file of this folder and one line in `slabsvm.kernels.named.NAMED`. Nothing here knows of
-programs, solvers or detectors.
+A new kernel is one class in a file of this folder and one line in `NAMED`, by which detectors take it. Nothing here
+knows of programs, solvers or detectors.
 """
 
+from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
+
+NAMED: dict[str, type[Kernel]] = {
+    "linear": Linear,
+    "rbf": RBF,
+    "intersection": Intersection,
+    "hellinger": Hellinger,
+    "chi2": Chi2,
+}
 
 __all__ = ["NAMED", "Kernel"]

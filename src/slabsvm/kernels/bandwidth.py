@@ -2,9 +2,8 @@
 
 Each takes X, a dense array, data frame or sparse matrix of shape (n_samples, n_features), and returns gamma of
 k(x, z) = exp(-gamma |x - z|^2) as a float; a bandwidth sigma is gamma = 1 / (2 sigma^2). Features should be of one
-scale. Where all rows are equal no gamma makes a difference, and a rule gives 1 (`scale` and `neighbours`, which look at
-all entries, where all of these are equal). Every row counts, also where rows are equal, but to `neighbours`;
-`KernelDensityDetector`'s rules of the same names count distinct ones.
+scale. Where all rows are equal a rule gives 1 (`scale` and `neighbours`: where all entries are). Every row counts, but
+to `neighbours`; `KernelDensityDetector`'s rules of the same names count distinct ones.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from scipy.spatial.distance import pdist
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.kernels.rows import product, row_sums
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of distances that are held at once.
@@ -49,10 +48,8 @@ def neighbours(X: Any) -> float:
 
     That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
     squared distance to it. Planes that generalise lose no recall by so large a gamma, and separate outliers from
-    positives better than with "scale". With many features, neighbours are hardly nearer than other rows, and the bound
-    applies.
-
-    Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
+    positives better than with "scale". With many features neighbours are hardly nearer than other rows, and the bound
+    applies. Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
     """
     X = _table(X)
     distinct = distinct_rows(X, np.ones(X.shape[0]))
@@ -68,7 +65,7 @@ def median_heuristic(X: Any) -> float:
     X = _table(X)
     if X.shape[0] > PAIRED_ROWS:
         X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], PAIRED_ROWS, replace=False))]
-    squared = pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean")
+    squared = pdist(dense(X), "sqeuclidean")
     _resolved(float(squared.max(initial=0.0)), X)
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 
@@ -122,10 +119,7 @@ def _spread_rule(X: Any, delta: float) -> float:
 
 @ONE_BLAS_THREAD
 def feature_variance(X: Any, weights: FloatArray | None = None) -> float:
-    """Return the mean of the features' variances over rows of these weights; inf where it overflows.
-
-    X is (n, d), dense or CSR, of floats; weights (n,), all 1 for None.
-    """
+    """Return the mean of the features' variances over rows, (n, d), of weights, (n,) or alike; inf if it overflows."""
     shares = _shares(X, weights)
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.asarray(shares @ X, dtype=np.float64)
@@ -182,7 +176,7 @@ def _resolved(variance: float, X: Any) -> float:
     """Return a variance of the rows of X; refuse one that has lost its digits to underflow, though rows differ."""
     if variance < SMALLEST_SQUARE:
         ends = (X.min(axis=0), X.max(axis=0))
-        low, high = (np.asarray(end.toarray() if sp.issparse(end) else end) for end in ends)
+        low, high = (np.asarray(dense(end)) for end in ends)
         if (low != high).any():
             raise ValueError(
                 "The features, as the samples weigh, vary by so little that squares of their differences underflow "

@@ -1,21 +1,22 @@
 """What a kernel is: values between rows, and what else models need to know of it.
 
 `prepare` lays out the rows of a data set once, in the form that blocks are computed from; `block` returns the values
-between some rows and others, as often as needed.
+between some rows and others, as often as needed. A kernel that the user gives as a function is here, too.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.tables import Projection, WeightVector
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, product
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, dense, pieces, product
 from slabsvm.runtime.caller import counted
 from slabsvm.runtime.fields import FLOATS, Array
 
@@ -25,6 +26,8 @@ Centre = Annotated[AnyFloatArray, Array("d", dtype=FLOATS)] | None
 LARGEST_KERNEL_VALUE = 1e120
 # The number of rows that a message names.
 NAMED_ROWS = 10
+# Rows of a block off which a function's diagonal is read.
+DIAGONAL_ROWS = 64
 
 
 class NotFiniteError(ValueError):
@@ -64,7 +67,6 @@ class Kernel(ABC):
 
         gamma is the user's parameter; needs_origin says whether the model depends on where the features' origin is.
         """
-        del X, weights, gamma, needs_origin
         return cls()
 
     @classmethod
@@ -93,10 +95,7 @@ class Kernel(ABC):
         return product(np.asarray(self.block(left, right)), coefficients)
 
     def exponents(self, left: Rows, right: Rows) -> AnyFloatArray:
-        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: -inf where k is 0.
-
-        A kernel that is an exponential overrides it, so that it does not underflow.
-        """
+        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: -inf where k is 0."""
         with np.errstate(divide="ignore"):
             return np.log(self.block(left, right))
 
@@ -127,9 +126,58 @@ class Kernel(ABC):
         vectors are (n, d) and not prepared, coefficients (n,). None where nothing is known, or where rows far out in
         another direction score the opposite.
         """
-        del vectors, coefficients
         return 0.0 if self.local else None
 
     def __call__(self, X: Rows, Z: Rows) -> AnyFloatArray:
         """Return k between the rows of X and of Z (neither prepared), shape (n_X, n_Z), in float64."""
         return self.block(self.prepare(X), self.prepare(Z))
+
+
+class FromFunction(Kernel):
+    """k given as a function of two arrays of rows, (n, d) and (n', d), that returns their (n, n') block."""
+
+    trusted = False
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
+        """Return the function's block, checked for its shape and for finite values."""
+        values = self._values(left, right)
+        finite = np.isfinite(values).all(axis=1)
+        if not finite.all():
+            raise NotFiniteError(np.flatnonzero(~finite))
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return the diagonal, from blocks along it; infinite for rows so long that their square overflows."""
+        blocks = [self._values(X[rows], X[rows]) for rows in pieces(X.shape[0], 1, DIAGONAL_ROWS)]
+        values = np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.zeros(0)
+        if np.isnan(values).any():
+            raise NotFiniteError(np.flatnonzero(np.isnan(values)))
+        return values
+
+    def _values(self, left: Rows, right: Rows) -> FloatArray:
+        """Return the function's block, checked for its shape."""
+        try:
+            with np.errstate(under="ignore"):
+                found = self.function(left, right)
+            values = np.asarray(dense(found))
+            if np.iscomplexobj(values):
+                raise TypeError("it returned complex numbers, and a kernel is real")
+            values = values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The kernel function failed on arrays of rows of shapes {left.shape} and {right.shape} ({error}). It "
+                "must take two arrays of rows, not two samples, and return the block of all pairs."
+            ) from error
+        expected = (left.shape[0], right.shape[0])
+        if values.shape != expected:
+            raise ValueError(
+                f"The kernel function returned an array of shape {values.shape} for rows of shapes {left.shape} and "
+                f"{right.shape}; it must return the block of all pairs, of shape {expected}."
+            )
+        return np.asarray(values)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
-from slabsvm.kernels.surroundings import Surroundings
+from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
@@ -41,10 +41,7 @@ class Expansion:
         return values
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield consecutive stretches of rows with the sums there, each from one block and one product.
-
-        Raises ValueError, with the numbers of all rows of X that are to blame, where a kernel function is not finite.
-        """
+        """Yield stretches of rows with the sums; ValueError names all rows where a kernel function is not finite."""
         kernel = self.kernel
         for rows in self._stretches(X):
             # Products with rows far out may overflow.
@@ -55,7 +52,7 @@ class Expansion:
                     try:
                         sums = kernel.sums(kernel.prepare(X[rows]), self.prepared(kernel), self.coefficients)
                     except NotFiniteError as error:
-                        raise self._not_finite(kernel, X).among(X.shape[0]) from error
+                        raise self._not_finite(kernel, X) from error
             yield rows, sums
 
     @ONE_BLAS_THREAD
@@ -96,7 +93,7 @@ class Expansion:
         at_once = n_samples if self.kernel is None else min(n_samples, self.kernel.columns_at_once or n_samples)
         return pieces(X.shape[0], 8 * at_once, BLOCK_BYTES)
 
-    def _not_finite(self, kernel: Kernel, X: Any) -> NotFiniteError:
+    def _not_finite(self, kernel: Kernel, X: Any) -> ValueError:
         """Return the error for all rows at which the kernel is not finite."""
         found = []
         for rows in self._stretches(X):
@@ -104,7 +101,7 @@ class Expansion:
                 kernel.block(kernel.prepare(X[rows]), self.prepared(kernel))
             except NotFiniteError as error:
                 found.append(rows.start + error.rows)
-        return NotFiniteError(np.concatenate(found))
+        return NotFiniteError(np.concatenate(found)).among(X.shape[0])
 
     def prepared(self, kernel: Kernel) -> Rows:
         """The samples in the form that the kernel computes from, kept for the next call if it is small."""
@@ -116,9 +113,9 @@ class Expansion:
         return prepared
 
     @cached_property
-    def surroundings(self) -> Surroundings | None:
+    def soft_neighbours(self) -> SoftNeighbours | None:
         """What says which samples are near a row, under the RBF kernel; None under others."""
-        return Surroundings(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
+        return SoftNeighbours(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what is kept besides is made again."""

@@ -1,8 +1,8 @@
-"""Explicit feature maps of the additive kernels, as scikit-learn transformers: <Phi(x), Phi(z)> is k(x, z), or near it.
+"""Explicit feature maps: <Phi(x), Phi(z)> is k(x, z), or near it.
 
-With a map before it, a linear model is a model of the kernel, at a cost that does not grow with the number of support
-vectors. The Hellinger kernel's map is exact. The others' are sampled (Vedaldi, Zisserman 2012): with l = log(z/x), an
-additive homogeneous kernel is
+The additive kernels' are scikit-learn transformers. With a map before it, a linear model is a model of the kernel. The
+Hellinger kernel's map is exact. The others' are sampled (Vedaldi, Zisserman 2012): with l = log(z/x), an additive
+homogeneous kernel is
 
     k(x, z) = sqrt(x z) K(l),   K(l) = integral of kappa(w) cos(w l) dw
 
@@ -10,25 +10,41 @@ and n samples of kappa, at 0, L, ..., (n - 1) L, give 2 n - 1 features for each 
 
     sqrt(x L kappa(0)),  sqrt(2 x L kappa(j L)) cos(j L log x),  sqrt(2 x L kappa(j L)) sin(j L log x),  j = 1 .. n - 1
 
-Zeros stay zeros. (The maps of RBF kernels, by Nystroem's method or random Fourier features, are in scikit-learn.)
+Zeros stay zeros.
+
+The RBF kernel's is Nystroem's: the coordinates of rows in the span of some landmarks' images. <phi(x), phi(z)> is the
+kernel between what x and z are in that span: exact for the landmarks, and 0 for rows that are far from all of them
+(Williams, Seeger 2001). A row's image has two steps, of which passes over many rows need the first alone: its kernel
+values with the landmarks, c(x), and phi(x) = basis' c(x). The features are those of scikit-learn's Nystroem, whose
+kernel values lose their digits where features lie far from the origin (a thousandth at 1e6), and are NaN beyond 1e154.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, reading
-from slabsvm.kernels.named import NAMED
-from slabsvm.runtime.objects import atomic
+from slabsvm.data.distinct import distinct_rows
+from slabsvm.kernels import NAMED
+from slabsvm.kernels.bandwidth import gamma_value
+from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.rows import Rows
+from slabsvm.runtime import fields
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array, Number
+from slabsvm.runtime.objects import atomic, cached_property
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _check_feature_names_in, _fit_context
 
 # Logarithms of ratios of two features, at which the error of a sampled kernel is measured.
@@ -46,6 +62,12 @@ SPECTRA: dict[str, Callable[[Any], Any]] = {
     "intersection": lambda frequency: 2.0 / (np.pi * (1.0 + 4.0 * frequency**2)),
     "chi2": lambda frequency: 1.0 / np.cosh(np.pi * frequency),
 }
+# Directions of feature space in which the landmarks extend less than this, as a share of the longest, are left out.
+FLAT = 1e-10
+# A row is within reach of the landmarks where it keeps this share of its squared length, k(x, x) = 1.
+KEPT_LENGTH = 0.9
+# Whether rows are within reach is judged by so many.
+JUDGED = 2000
 
 
 class _AdditiveMap(TransformerMixin, BaseEstimator):
@@ -58,7 +80,6 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check X, (n_samples, n_features), and keep what the map needs; y is ignored."""
-        del y
         self._checked(X, reset=True)
         return self
 
@@ -71,7 +92,6 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
         return X
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
@@ -82,8 +102,8 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
 class HellingerMap(OneToOneFeatureMixin, _AdditiveMap):
     """The exact map of the Hellinger kernel, sum_j sqrt(x_j z_j): the square root of each feature.
 
-    Parameters of `transform`: X, an array or CSR matrix of shape (n_samples, n_features), >= 0. Returns the same shape
-    and kind. Raises ValueError for negative values.
+    `transform` takes an array or CSR matrix of shape (n_samples, n_features), >= 0, and returns the same shape and
+    kind. It raises ValueError for negative values.
 
     Examples
     --------
@@ -170,9 +190,8 @@ class IntersectionMap(_SampledMap):
         L.
     error_ : float
         How far the kernel of one feature, of two values in [0, 1], may be off; of values in [0, a], a times as far.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        Only when X has feature names that are all strings.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        The names only when X has names that are all strings.
 
     References
     ----------
@@ -209,3 +228,82 @@ def _largest_error(kernel: str, n_steps: int, interval: float) -> float:
 @cache
 def _best_interval(kernel: str, n_steps: int) -> float:
     return float(min(INTERVALS, key=lambda interval: _largest_error(kernel, n_steps, interval)))
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """A map by landmarks."""
+
+    gamma: Annotated[float, Number(above=0.0)]
+    rows: Annotated[Any, fields.Rows("landmarks")]  # (n, d) array or CSR array: the landmarks
+    kernel: RBF
+    basis: Annotated[FloatArray, Array("landmarks images")]
+
+    @classmethod
+    @ONE_BLAS_THREAD
+    def of(cls, gamma: float, rows: Rows) -> Landmarks:
+        """Return the map by these landmarks, (n, d) dense or CSR."""
+        kernel = RBF.at(gamma, rows, np.ones(rows.shape[0]))
+        prepared = kernel.prepare(rows)
+        values, vectors = eigh(kernel.block(prepared, prepared))
+        some = values > FLAT * values[-1]
+        return cls(gamma, rows, kernel, np.asarray(vectors[:, some] / np.sqrt(values[some])))
+
+    @property
+    def n_lifted(self) -> int:
+        """The length of c(x): n."""
+        return len(self.basis)
+
+    @property
+    def n_features(self) -> int:
+        """The length of phi(x): n, or less where landmarks are nearly the same."""
+        return int(self.basis.shape[1])
+
+    @cached_property
+    def _prepared(self) -> Rows:
+        return self.kernel.prepare(self.rows)
+
+    def lift(self, rows: Rows) -> FloatArray:
+        """Return c(x) of rows (n, d), dense or CSR, shape (n, n_lifted), in float64; zeros for a row infinitely far."""
+        return np.asarray(self.kernel.block(self.kernel.prepare(rows), self._prepared))
+
+    def lifted(self, w: FloatArray) -> FloatArray:
+        """Return basis w, shape (n_lifted,)."""
+        return np.asarray(self.basis @ w)
+
+    def settled(self, coordinates: FloatArray) -> FloatArray:
+        """Return basis' c for coordinates of shape (..., n_lifted): shape (..., n_features)."""
+        return np.asarray(coordinates @ self.basis)
+
+    @ONE_BLAS_THREAD
+    def __call__(self, rows: Rows) -> FloatArray:
+        """Return phi of rows (n, d), shape (n, n_features); of equal rows equal to the bit, in whatever order."""
+        distinct = distinct_rows(rows, np.ones(rows.shape[0]))
+        return self.settled(self.lift(rows[distinct.representatives]))[distinct.group]
+
+    def reach(self, rows: Rows, weights: FloatArray) -> float:
+        """Return the share of rows, by weight, that are within reach."""
+        within = np.square(self(rows)).sum(axis=1) >= KEPT_LENGTH
+        return float(weights @ within / weights.sum())
+
+
+def landmarks(
+    gamma: str | float, rows: Rows, weights: FloatArray, *, n_landmarks: int, out_of_reach: float, seed: int
+) -> Landmarks:
+    """Return a map for rows such as these, (n, d) dense or CSR, which are a random sample.
+
+    gamma is a number, or the name of a rule, whose gamma is halved until the landmarks reach the rows, but for a share
+    that may be out of reach: with more of them than nu, w = 0 is optimal. All distinct rows are landmarks where they
+    are fewer; the seed is that of the choice among them.
+    """
+    distinct = distinct_rows(rows, weights)
+    order = np.random.default_rng(seed).permutation(len(distinct.representatives))
+    shuffled, own = rows[distinct.representatives[order]], distinct.weights[order]
+    others = slice(n_landmarks, n_landmarks + JUDGED)
+    number = float(gamma_value(gamma, shuffled, own))
+    while True:
+        found = Landmarks.of(number, shuffled[:n_landmarks])
+        judged = isinstance(gamma, str) and len(own[others]) > 0
+        if not judged or found.reach(shuffled[others], own[others]) >= 1.0 - out_of_reach:
+            return found
+        number /= 2.0

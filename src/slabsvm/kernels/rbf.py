@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.kernels.rows import Rows, product, row_sums
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, dense, pieces
 from slabsvm.runtime.fields import Number
 
 # Bytes of a block that are computed in one piece. Small pieces keep the exponential in the cache but starve the matrix
@@ -60,7 +60,6 @@ class RBF(Kernel):
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> RBF:
         """Return the kernel of gamma, a number or a rule for it."""
-        del needs_origin
         return cls.at(gamma_value(gamma, X, weights), X, weights)
 
     @classmethod
@@ -179,7 +178,7 @@ class RBF(Kernel):
 
     def single_precision_error(self, rows: Rows) -> float:
         """Return the rounding error of the exponent of the sample farthest from the centre."""
-        norms = rows[:, [-2]].toarray() if sp.issparse(rows) else rows[:, -2]
+        norms = dense(rows[:, [-2]])
         if not np.isfinite(norms).all():
             return np.inf
         return 4 * float(np.finfo(np.float32).eps) * float(-norms.min(initial=0.0))

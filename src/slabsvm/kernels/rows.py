@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, dense, pieces
 
 Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array can pick
 
@@ -18,20 +18,16 @@ DENSE_BYTES = 2**25
 def product(left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloatArray:
     """Return left @ right' as a dense array, written to out when given.
 
-    For float32 rows of five columns OpenBLAS's AVX-512 kernels also multiply what happens to lie beside them and drop
-    the results. That may be a signalling NaN, of which NumPy would warn although no row is concerned. Finite rows give
-    no NaN without an overflow, which warns as ever.
+    For float32 rows of five columns OpenBLAS's AVX-512 kernels also multiply what happens to lie beside them, which may
+    be a signalling NaN, and drop the results: the warning is not for the user.
     """
     if not sp.issparse(left):
-        dense = right.toarray() if sp.issparse(right) else right
         with np.errstate(invalid="ignore"):
-            return np.matmul(left, dense.T, out=out)
+            return np.matmul(left, dense(right).T, out=out)
     if out is None:
         out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
     for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
-        some = right[columns]
-        dense = some.toarray() if sp.issparse(some) else some
-        out[:, columns] = left @ np.ascontiguousarray(dense.T)
+        out[:, columns] = left @ np.ascontiguousarray(dense(right[columns]).T)
     return out
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import FloatArray, IntArray, pieces, product
+from slabsvm.runtime.arrays import FloatArray, IntArray, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.fields import Array
 from slabsvm.runtime.objects import cached_property
@@ -63,7 +63,7 @@ class WeightVector(Projection):
         """Return Phi_j(x_j) w_j."""
         images = self.kernel.prepare(X)
         with np.errstate(over="ignore"):
-            return np.asarray(images.toarray() if sp.issparse(images) else images) * self.weights
+            return np.asarray(dense(images)) * self.weights
 
 
 class _Table(Projection):
@@ -93,7 +93,7 @@ class _Table(Projection):
 
     def by_feature(self, X: Rows) -> FloatArray:
         """Return h_j(x_j)."""
-        columns = (X.toarray() if sp.issparse(X) else X).T
+        columns = dense(X).T
         starts = np.arange(columns.shape[0] + 1) * columns.shape[1]
         return self._values(starts, columns.ravel()).reshape(columns.shape).T
 

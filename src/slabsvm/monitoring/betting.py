@@ -6,16 +6,13 @@ Let a bag hold m scores, and let s be the next one. With U uniform on (0, 1) and
 
 Then s joins the bag. If reference and stream are exchangeable, p-values of successive rows are independent and uniform
 on (0, 1), exactly, whatever the distribution of scores, ties included (Vovk, Gammerman, Shafer 2005, theorem 11.1):
-given the bag with s in it, s is as likely to be any of its members, so that p is uniform, and all that follows depends
-on the bag alone.
-
-p-values against a *fixed* reference are not: they share its chance. With n reference rows the rate of p <= alpha is
-alpha only to about sqrt(alpha (1 - alpha) / n), and whoever looks long enough finds the difference.
+given the bag with s in it, s is as likely to be any of its members. p-values against a *fixed* reference are not: they
+share its chance. With n reference rows the rate of p <= alpha is alpha only to about sqrt(alpha (1 - alpha) / n), and
+whoever looks long enough finds the difference.
 
 **A bag of bounded size** keeps the promise if what leaves it is drawn at random from all of it, the new score among the
-rest: what stays is then independent of which member was new. (A reservoir, which keeps a new score the less often the
-later it comes, would not do.) The reference is then forgotten by and by: after r rows more than the bag holds, m, a
-share of about exp(-r / m) of it is left.
+rest. (A reservoir, which keeps a new score the less often the later it comes, would not do.) Of the reference a share
+of about exp(-r / m) is left after r rows more than the bag holds, m.
 
 Random numbers depend on the seed and the row's number alone, so that a stream may be cut into any batches.
 
@@ -24,12 +21,11 @@ where p is uniform. Several bets are made at once, each from several moments on:
 
     A_k(t) = (A_k(t-1) + pi(t) w_k) f_k(p_t),          w_k >= 0, sum_k w_k = 1,
 
-is the wealth in bet k at row t, of stakes pi(1), pi(2), ... that are laid one after the other. The choice of the stakes
-is the choice of the promise:
+is the wealth in bet k at row t, of stakes pi(1), pi(2), ... The choice of the stakes is the choice of the promise:
 
 * **Stakes that sum to 1**, here pi(t) = R(t-1) - R(t) with the reserve R(t) = (1 + t/T0)^(-1/2). All wealth, S(t) =
-  sum_k A_k(t) + R(t), is a martingale from 1: a mixture over what has changed and when. By Ville's inequality it ever
-  reaches 1/alpha with probability at most alpha, however long one looks. It never falls below R(t).
+  sum_k A_k(t) + R(t) >= R(t), is a martingale from 1: a mixture over what has changed and when. By Ville's inequality
+  it ever reaches 1/alpha with probability at most alpha, however long one looks.
 * **A stake of 1 at every row** is the Shiryaev-Roberts statistic, S(t) = sum_k A_k(t). S(t) - t is a martingale, so
   that until S first reaches c there are c rows or more on average; and P(S reaches c within t rows) <= t/c.
 
@@ -82,10 +78,7 @@ class Bag:
         return cls(np.sort(scores), most, seed)
 
     def ranked(self, scores: FloatArray) -> tuple[FloatArray, FloatArray, Bag]:
-        """Return the p-values of successive scores, (n,), 1 less these, and the bag after them.
-
-        Subtraction would lose what is left of 1.
-        """
+        """Return the p-values of successive scores, (n,), 1 less these (exactly), and the bag after them."""
         held = array("d", self.scores.tobytes())
         draws = uniform_draws(self.seed, self.n_ranked, len(scores))
         below, above = np.empty(len(scores)), np.empty(len(scores))

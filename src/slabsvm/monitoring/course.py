@@ -6,13 +6,12 @@ Let b_1, b_2, ... be 0 or 1, with mu_i the probability of 1 given all before. Fo
     exp(l sum_i b_i) / prod_i (1 - mu_i + mu_i e^l)
 
 is a martingale from 1. As log(1 - mu + mu e^l) is concave in mu, the product is at most (1 - m + m e^l)^n, with m the
-mean of the mu_i: what is said holds for this mean, whether the rate is constant or not. A mean over several l > 0 is
-more than 2/delta at the true m with probability at most delta/2, ever (Ville): the lower bound is the least m where it
-is not. The upper bound is the lower one of 1 - b_i.
+mean of the mu_i. A mean over several l > 0 is more than 2/delta at the true m with probability at most delta/2, ever
+(Ville): the lower bound is the least m where it is not. The upper bound is the lower one of 1 - b_i.
 
-The *window* is made of whole blocks of w rows: it begins with the block before the current one, and has w to 2w rows
-(fewer at first). Of all windows, the one that begins with block j, from 0, is given delta = (1 - confidence) / ((j + 1)
-(j + 2)), so that all bounds, of all windows at all their rows, hold at once with probability `confidence` or more.
+The *window* begins with the block of w rows before the current one, and has w to 2w rows (fewer at first). The window
+that begins with block j, from 0, is given delta = (1 - confidence) / ((j + 1) (j + 2)), so that all bounds, of all
+windows at all their rows, hold at once with probability `confidence` or more.
 
 References
 ----------
@@ -116,7 +115,7 @@ def _lower(rows: FloatArray, yes: FloatArray, error: FloatArray) -> FloatArray:
 # What is counted of each row: whether it is rejected; where it is known to be good, whether it is accepted; where it is
 # known to be an outlier, whether it is rejected.
 RATES = ("rejection", "recall", "detection")
-GOOD, STRANGER = 1, -1
+GOOD, OUTLIER = 1, -1
 # Points of the history kept: when there are so many, every second stays, and new ones come half as often.
 MOST_POINTS = 1024
 
@@ -181,10 +180,7 @@ class Course:
         return tuple(float(test.wealth.log_value) for test in self.tests)
 
     def after(self, p_values: Sequence[tuple[float, float]], accepted: bool, known: int) -> Course:
-        """Return what is known after a row, of which each test has a p-value and 1 less it.
-
-        An alarm is raised where a test has reached the level.
-        """
+        """Return what is known, and whether an alarm is raised, after a row of p-values and 1 less these, by test."""
         tests = tuple(
             replace(test, wealth=test.betting.after(test.wealth, np.asarray(below), np.asarray(above)))
             for test, (below, above) in zip(self.tests, p_values, strict=True)
@@ -193,7 +189,7 @@ class Course:
         tallies = (
             rejection.after(not accepted),
             recall.after(accepted) if known == GOOD else recall,
-            detection.after(not accepted) if known == STRANGER else detection,
+            detection.after(not accepted) if known == OUTLIER else detection,
         )
         after = replace(self, tests=tests, tallies=tallies, n_rows=self.n_rows + 1)
         counts = tuple(float(count) for tally in tallies for count in tally.counts)

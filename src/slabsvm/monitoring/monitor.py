@@ -1,8 +1,7 @@
-"""Is it still the same world? A monitor of a stream of rows that a detector scores.
+"""A monitor of a stream of rows that a detector scores: are they still of the world that it has learned?
 
 Scores are ranked among those of reference rows and of all rows before, p-values are bet against (`betting`), and rates
-are bounded (`course`), each with a promise that holds at all rows at once. What is ranked is one number for each row,
-by a detector of any kind.
+are bounded (`course`), each with a promise that holds at all rows at once.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
@@ -27,12 +25,12 @@ from slabsvm.detectors.base import checked_rows, parameters, rows_of
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.fitted.pipelines import final_detector
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
-from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Rate, Readings, Test, read
+from slabsvm.monitoring.course import GOOD, OUTLIER, RATES, Course, Rate, Readings, Test, read
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.naming import names
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
 # With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4
@@ -57,27 +55,26 @@ class DriftMonitor(BaseEstimator):
     """A monitor that says when the rows of a stream are no longer what a detector has learned.
 
     It bets that new rows are not exchangeable with the reference rows. The wealth of its bets, a conformal test
-    martingale, is the evidence. An alarm is raised when the evidence reaches 1/alpha. As long as nothing has changed,
-    this ever happens with probability at most alpha, however long you look and whatever the distribution of the rows.
+    martingale, is the evidence; an alarm is raised when it reaches 1/alpha. As long as nothing has changed, this ever
+    happens with probability at most alpha, however long you look and whatever the distribution of the rows.
 
     Parameters
     ----------
     estimator : fitted detector
-        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier`, or a
-        pipeline. The monitor does not fit it. Do not refit it while it is monitored: its new scores would be a change.
-        For an `OpenSetClassifier` the shares of the predicted classes are tested too.
+        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier` (of which
+        the shares of the predicted classes are tested too), or a pipeline. Do not refit it while it is monitored: its
+        new scores would be a change.
     alpha : float in (0, 1), default=0.01
         The probability of ever raising a false alarm. If there are two tests, each has half of it.
     run_length : int, default=None
-        The least mean number of rows until a false alarm. It replaces alpha. Alarms come sooner, and may come
-        repeatedly; sooner or later one is false.
+        The least mean number of rows until a false alarm, in place of alpha. Alarms come sooner, and may come again.
     window : int, default=1000
         Rolling rates cover the last `window` to 2 `window` rows.
     confidence : float in (0, 1), default=0.95
         The probability with which all bounds of a rolling rate hold, at all rows at once.
     max_scores : int or None, default=100000
-        The number of scores that are kept to rank new ones among, 8 bytes each. Beyond it random scores are forgotten,
-        reference scores included. None keeps all.
+        The number of scores that are kept to rank new ones among, 8 bytes each; None keeps all. Beyond it random scores
+        are forgotten, reference scores included.
     random_state : int, RandomState or None, default=0
         The seed of the random numbers that break ties.
 
@@ -98,14 +95,11 @@ class DriftMonitor(BaseEstimator):
 
     Notes
     -----
-    The promise needs reference rows that the estimator has not learned. It assumes exchangeable rows: rows that come in
-    an order, such as a season's, are a change. Detectors of this package know the rows that they have learned (except
-    from files saved with training=False), and `fit` refuses such rows.
-
-    An alarm stays raised. Call `fit` to start again. Give recent rows as the reference if these are the new normal.
-
-    Bounds of rates hold whatever happens. They bound the mean over the window of each row's probability, given the rows
-    before it.
+    The promise needs reference rows that the estimator has not learned; detectors of this package know theirs (except
+    from files saved with training=False), and `fit` refuses them. It assumes exchangeable rows: rows that come in an
+    order, such as a season's, are a change. An alarm stays raised until `fit` is called again, with recent rows as the
+    reference if these are the new normal. Bounds of rates hold whatever happens. They bound the mean over the window of
+    each row's probability, given the rows before it.
 
     References
     ----------
@@ -156,25 +150,20 @@ class DriftMonitor(BaseEstimator):
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Take reference rows, and start a stream.
 
+        Raises ValueError for parameters or rows that make no sense; if the estimator has learned many rows of X; or if
+        X is None and the estimator has no such scores, or many of its training rows repeat others. Raises
+        sklearn.exceptions.NotFittedError for an estimator that is not fitted.
+
         Parameters
         ----------
         X : rows as the estimator takes them, default=None
             Good rows that the estimator has not learned. None takes scores from the estimator: the calibration scores
-            of a `ConformalDetector`, or else the leave-one-out scores of its training rows. Then only a few training
-            rows may repeat others, because new rows that repeat training rows score higher than held-out rows.
+            of a `ConformalDetector`, or else the leave-one-out scores of its training rows, few of which may repeat
+            others, because new rows that repeat training rows score higher than held-out rows.
         y : ignored
-
-        Raises
-        ------
-        ValueError
-            For parameters or rows that make no sense; if the estimator has learned many rows of X; or if X is None and
-            the estimator has no such scores, or many of its training rows repeat others.
-        sklearn.exceptions.NotFittedError
-            For an estimator that is not fitted.
         """
-        del y
         check_is_fitted(self.estimator)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = seed_of(self.random_state)
         if X is None:
             scores, self.reference_ = own_scores(self.estimator)
             numbers = [scores]
@@ -207,7 +196,9 @@ class DriftMonitor(BaseEstimator):
         """Read rows of the stream in their order, in batches of any size, and return a reading for each.
 
         Results do not depend on how the stream is divided into batches. (An estimator's score of a row may differ by
-        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.)
+        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.) Raises
+        ValueError for rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as
+        it was. Raises sklearn.exceptions.NotFittedError before `fit`.
 
         Parameters
         ----------
@@ -222,18 +213,11 @@ class DriftMonitor(BaseEstimator):
             Arrays with an entry for each row: `row`, its number from 1; `p_value`, the rank of its score;
             `log_evidence` and `class_log_evidence` (None without a classifier), natural logarithms; `accepted`;
             `alarms`, the number so far; `rejection`, the rolling `Rate` of rejected rows, this one included.
-
-        Raises
-        ------
-        ValueError
-            For rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as it was.
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
         """
         check_is_fitted(self)
         numbers, accepted = answered(self.estimator, X)
         known = np.zeros(len(accepted), dtype=np.int64) if y is None else np.asarray(y)
-        if known.shape != accepted.shape or not np.isin(known, (GOOD, 0, STRANGER)).all():
+        if known.shape != accepted.shape or not np.isin(known, (GOOD, 0, OUTLIER)).all():
             raise ValueError(
                 f"y must hold 1 (good), -1 (an outlier) or 0 (not known) for each of {counted(len(accepted), 'row')}; "
                 f"it has the shape {known.shape}."
@@ -243,23 +227,10 @@ class DriftMonitor(BaseEstimator):
         return readings
 
     def rate(self, name: str = "rejection") -> Rate:
-        """Return a rolling rate, with bounds.
+        """Return a rolling `Rate`: its `share`, the bounds `low` and `high`, and `n_rows`, the number of rows.
 
-        Parameters
-        ----------
-        name : {"rejection", "recall", "detection"}, default="rejection"
-            "rejection" is the share of rejected rows, "recall" the accepted share of rows known to be good, and
-            "detection" the rejected share of known outliers.
-
-        Returns
-        -------
-        rate : Rate
-            It has `share`, the bounds `low` and `high`, and `n_rows`, the number of rows.
-
-        Raises
-        ------
-        ValueError
-            For another name.
+        The name "rejection" is the share of rejected rows, "recall" the accepted share of rows known to be good, and
+        "detection" the rejected share of known outliers. Raises ValueError for another.
         """
         check_is_fitted(self)
         if name not in RATES:
@@ -296,35 +267,16 @@ class DriftMonitor(BaseEstimator):
         ]
         return "\n".join(lines)
 
-    @property
-    def n_rows_(self) -> int:
-        """The number of rows read."""
-        return self.course_.n_rows
-
-    @property
-    def alarm_(self) -> bool:
-        """Whether an alarm was raised."""
-        return self.course_.n_alarms > 0
-
-    @property
-    def n_alarms_(self) -> int:
-        """The number of alarms: at most one without run_length."""
-        return self.course_.n_alarms
-
-    @property
-    def alarm_row_(self) -> int:
-        """The row of the first alarm, counted from 1 (with run_length, of the last). 0 if there is none."""
-        return self.course_.alarm_row
-
-    @property
-    def log_evidence_(self) -> float:
-        """The logarithm of the evidence (the larger of two tests)."""
-        return max(self.course_.log_values)
-
-    @property
-    def log_level_(self) -> float:
-        """The logarithm of the evidence at which an alarm is raised."""
-        return self.course_.log_level
+    n_rows_ = property(lambda self: self.course_.n_rows, doc="The number of rows read.")
+    alarm_ = property(lambda self: self.course_.n_alarms > 0, doc="Whether an alarm was raised.")
+    n_alarms_ = property(
+        lambda self: self.course_.n_alarms, doc="The number of alarms: at most one without run_length."
+    )
+    alarm_row_ = property(lambda self: self.course_.alarm_row, doc="The row of the first alarm, or of the last; or 0.")
+    log_evidence_ = property(lambda self: max(self.course_.log_values), doc="The logarithm of the (larger) evidence.")
+    log_level_ = property(
+        lambda self: self.course_.log_level, doc="The evidence's logarithm at which an alarm is raised."
+    )
 
 
 def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
@@ -337,10 +289,9 @@ def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
 def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     """Return the numbers of rows that are tested, (n,) each, by a fitted estimator, and whether it accepts them, (n,).
 
-    The first is a score, the larger the more normal. It is a function of the row alone, so that rows which are
-    exchangeable have scores which are: of a calibrated detector the graded p-value from below, also with
-    two_sided=True, of a classifier the largest of `decisions`, and of any other what it decides by. Of a classifier the
-    second is 0 for unknown, and the place of the class that is named, from 1.
+    The first is a score, the larger the more normal, and a function of the row alone: of a calibrated detector the
+    graded p-value from below, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
+    classifier the second is 0 for unknown, and the place of the class that is named, from 1.
     """
     model, rows = innermost(estimator, X)
     if isinstance(model, OpenSetClassifier):
@@ -363,10 +314,7 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
 
 
 def own_scores(estimator: Any) -> tuple[FloatArray, str]:
-    """Return the scores that a fitted estimator has of its own training rows, and how it has come by them.
-
-    Raises ValueError: it has none that compare with new rows' scores.
-    """
+    """Return a fitted estimator's scores of its training rows, and how they were found; ValueError for none."""
     model, _ = innermost(estimator)
     if isinstance(model, OpenSetClassifier):
         raise ValueError(f"An OpenSetClassifier keeps no rows to compare the mix of its answers with. {REMEDY}")
@@ -395,11 +343,7 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
 
 
 def refuse_learned(estimator: Any, X: Any) -> None:
-    """Raise ValueError for reference rows among which are many that a fitted estimator has learned.
-
-    Detectors of this package know the rows that they have learned. `LinearOneClassSlabSVM` knows its landmarks: without
-    a feature map learned rows score as new ones do.
-    """
+    """Raise ValueError for reference rows among which are many that a fitted estimator knows that it has learned."""
     for learned, rows in _learned(estimator, X):
         if _chance_of_repeats(learned, rows) < BY_CHANCE:
             count = int(np.isin(rows, learned).sum())
@@ -434,8 +378,7 @@ def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:
 
     Then each way of parting all n + r rows into n learned and r others is as likely. The pairs of equal rows, each of
     weight 1 / (s - 1) among s equal ones, that are parted have a mean and a variance over these ways; Bennett's bound
-    says how far above the mean they come. Rows that are equal by their nature (counts, categories) are equal among the
-    learned ones and among the others as well; rows that were learned themselves have all their copies on both sides.
+    says how far above the mean they come. Rows that were learned themselves have all their copies on both sides.
     """
     n, r = len(learned), len(rows)
     _, place, sizes = np.unique(np.concatenate([learned, rows]), return_inverse=True, return_counts=True)
@@ -458,11 +401,7 @@ def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:
 
 
 def _refuse_repeats(share: float, n_reference: int) -> None:
-    """Refuse scores of a detector's own rows where this share of them repeats others.
-
-    Those scores are of rows that were never seen, and new rows that repeat learned ones score higher. Where few rows
-    do, the chance of the reference rows hides it.
-    """
+    """Refuse scores of a detector's own rows where many repeat others: new copies of them score higher."""
     if share * n_reference**0.5 > HIDDEN_REPEATS:
         raise ValueError(
             f"{share:.0%} of the rows that the estimator has learned repeat others. Its leave-one-out scores are "

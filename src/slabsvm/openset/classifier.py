@@ -1,9 +1,9 @@
 """Open-set recognition: one detector for each known class, and "none of them" as an answer.
 
-Each class has a model of its own, learned from its samples alone, so that a class is added or removed without touching
-the others. Scores of different models have different units. They are compared as conformal p-values, class by class
-(Mondrian: Vovk, Gammerman, Shafer 2005), which also guarantee an error rate: the model of its own class rejects a
-sample with probability at most alpha. The answer is "unknown" only where every model rejects the sample.
+Each class's model is learned from its samples alone, so that a class is added or removed without touching the others.
+Scores of different models have different units. They are compared as conformal p-values, class by class (Mondrian:
+Vovk, Gammerman, Shafer 2005), which also guarantee an error rate: the model of its own class rejects a sample with
+probability at most alpha. The answer is "unknown" only where every model rejects the sample.
 
 A classifier beside the detectors learns what tells the classes from each other. Both name, and decide together whether
 the name stands (`slabsvm.openset.naming`).
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import check_random_state, gen_batches, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,10 +39,10 @@ from slabsvm.openset.classwise import (
     without_weightless,
 )
 from slabsvm.openset.naming import ByClassifier, ByMargins, Naming, names, of_fits
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, warn
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -62,41 +62,41 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     """A classifier that predicts one of the learned classes, or says that a sample belongs to none of them.
 
     One clone of the estimator learns each class from that class's samples alone. A sample gets the class whose model
-    finds it most normal. It is unknown if all models reject it. With `classifier`, a sample gets the class of which the
-    classifier and the class's model together are surest. It is unknown if they are less sure than of known samples.
+    finds it most normal, and is unknown if all models reject it. With `classifier`, a sample gets the class of which
+    the classifier and the class's model together are surest, and is unknown if they are less sure than of known
+    samples.
 
     Parameters
     ----------
     estimator : detector, default=None
-        A detector that learns from positives alone. It may be a pipeline. It must not have a precomputed kernel. None
-        is `OneClassSlabSVM()`.
+        A detector that learns from positives alone, or a pipeline that ends in one; its kernel must not be precomputed.
+        None is `OneClassSlabSVM()`.
     classifier : classifier, default=None
-        It chooses between classes, for example `SVC()`. Any classifier of scikit-learn's kind, or a pipeline, with
-        decision_function or predict_proba. It learns the same samples as the models, all classes at once. None leaves
-        the choice to the models.
+        It chooses between classes, for example `SVC()`: any classifier of scikit-learn's kind, or a pipeline, with
+        decision_function or predict_proba. It learns the models' samples, all classes at once. None leaves the choice
+        to the models.
     unknown_label : str, int or "auto", default="auto"
-        The answer of `predict` for a sample of no known class. It must not be a class. If classes are words, "auto" is
-        "unknown". If they are numbers, it is -1, or one less than the least class if that is negative. Classes True and
-        False are answered as 1 and 0, so that -1 is possible.
+        The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" beside
+        words; beside numbers -1, or one less than the least class if that is negative. Classes True and False are
+        answered as 1 and 0, so that -1 is possible.
     calibration : {"conformal", "margin"}, default="conformal"
         How models are compared. "conformal" uses p-values, with an error rate (`ConformalDetector`). "margin" uses
         decision_function divided by its largest value in training; each model keeps its own threshold, whatever alpha
         is. With a classifier only "conformal" is possible.
     alpha : float in (0, 1), default=0.05
         The share of new samples of a known class that its model may reject. Each class needs 1/alpha - 1 calibration
-        samples. If a class has only n, its model rejects samples below all of these, a share of up to 1/(n + 1). If no
+        samples. The model of a class with only n rejects samples below all of these, a share of up to 1/(n + 1); if no
         class has enough, nothing is rejected. With a classifier, alpha is the share of all new samples of known classes
-        that may be unknown. It then needs somewhat more than 1/alpha calibration samples in all.
+        that may be unknown, and takes somewhat more than 1/alpha calibration samples in all.
     method : {"split", "cross", "leave-one-out"}, default="split"
-        Where calibration scores come from; see `ConformalDetector`. With "split" the guarantee holds for any data, and
-        half of the data are learned. A classifier has no leave-one-out scores: use "split" or "cross" with it.
+        Where calibration scores come from; see `ConformalDetector`. A classifier has no leave-one-out scores.
     two_sided : bool, default=False
         Whether to reject scores that are too high, too; see `ConformalDetector`.
     class_estimators : mapping, default=None
         It maps a class to its own estimator, or to parameters for its clone of `estimator`.
     n_jobs : int or None, default=None
-        The number of models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context, which
-        also chooses the backend; -1 is all.
+        The number of models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context; -1 is
+        all.
     random_state : int, RandomState or None, default=0
         The seed that draws held-out rows. It is the same in each class, so a model depends on its class alone.
 
@@ -109,24 +109,20 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     classifiers_ : list of fitted classifiers
         One, or with method="cross" one for each fold. Only with a classifier.
     unknown_label_ : str or int
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        Only when X has feature names that are all strings.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        The names only when X has names that are all strings.
 
     Notes
     -----
-    The guarantee is about rejection: P(no model accepts x) <= P(its own model rejects x) <= alpha. alpha does not bound
-    how often a sample is misclassified because another class's model finds it more normal. Nor does it bound how often
-    an unknown sample is accepted, because nothing is known about such samples.
-
-    With a classifier, P(x is unknown) <= alpha for a new sample of the known classes, if these have the same shares as
-    in training. The bound holds on average over classes, not for each class.
+    P(no model accepts x) <= P(its own model rejects x) <= alpha for a new sample of a known class. alpha does not bound
+    how often a sample is misclassified because another class's model finds it more normal, nor how often an unknown
+    sample is accepted. With a classifier, P(x is unknown) <= alpha for a new sample of the known classes in the shares
+    of training: on average over classes, not for each.
 
     scikit-learn expects predict = argmax of decision_function. This holds wherever the answer is a class. With two
-    classes decision_function is the difference of the two models' decisions. `decisions` always has a column for each
-    class.
+    classes decision_function is the difference of the two models' decisions; `decisions` has a column for each.
 
-    A classifier is fitted again when a class comes or goes. So the training rows are kept, and are part of a pickle.
+    A classifier is fitted again when a class comes or goes, so the training rows are kept, and are part of a pickle.
 
     References
     ----------
@@ -176,6 +172,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Learn each class from its own samples, and all classes together with the classifier, if there is one.
 
+        Raises ValueError for parameters, labels, shapes or values that make no sense. The text names the class and says
+        what to do. With a classifier, also for a single class, and if no class has 3 samples.
+
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
@@ -183,15 +182,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         y : array-like of shape (n_samples,)
             The class of each sample: words or whole numbers. Without it fit raises.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative. A sample of weight 2 counts as two, in learning and in calibration (`ConformalDetector.fit`).
-            A sample of weight 0 is left out. A classifier must take weights too.
+            Non-negative counts, in learning and in calibration (`ConformalDetector.fit`); a sample of weight 0 is left
+            out. A classifier must take weights too.
         **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
-
-        Raises
-        ------
-        ValueError
-            For parameters, labels, shapes or values that make no sense. The text names the class and says what to do.
-            With a classifier, also for a single class, and if no class has 3 samples.
 
         Warns
         -----
@@ -226,7 +219,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             raise ValueError(
                 f"class_estimators names {others}, but y holds no sample of them; the classes are {listed(classes)}."
             )
-        self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self.seed_ = seed_of(self.random_state)
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
         calls = (
@@ -243,7 +236,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def partial_add(self, X: Any, label: Any, **fit_params: Any) -> Self:
         """Learn one more class from its samples, and leave the other models as they are.
 
-        A classifier is fitted and calibrated again with all classes, from the kept rows of the others.
+        A classifier is fitted and calibrated again with all classes, from the kept rows of the others. Raises
+        ValueError for a class that is known already, a label of another type than the classes', or as `fit`.
 
         Parameters
         ----------
@@ -252,11 +246,6 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         label : str or int
             The class, which must be neither in `classes_` nor the unknown label.
         **fit_params : sample_weight and others, as for `fit`
-
-        Raises
-        ------
-        ValueError
-            For a class that is known already, a label of another type than the classes', or as `fit`.
         """
         check_is_fitted(self)
         self._refuse_change_since_fit()
@@ -279,10 +268,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def remove(self, label: Any) -> Self:
         """Forget a class, and leave the other models as they are. A classifier is fitted again without it.
 
-        Raises
-        ------
-        ValueError
-            For a class that is not known, or the only one; with a classifier, for one of the last two.
+        Raises ValueError for a class that is not known, or the only one; with a classifier, for one of the last two.
         """
         check_is_fitted(self)
         self._refuse_change_since_fit()
@@ -299,15 +285,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def decisions(self, X: Any, alpha: float | None = None) -> FloatArray:
         """Return each class's decision for each row, shape (n_samples, n_classes): >= 0 if its model accepts the row.
 
-        With calibration="conformal" this is the graded p-value less the largest rejected p-value. With "margin" it is
+        This is the graded p-value less the largest rejected one (of `predict`'s alpha), or with calibration="margin"
         the normalised margin. Both are comparable between classes. With a classifier the p-values are those of
         `p_values`.
-
-        Parameters
-        ----------
-        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-        alpha : float in (0, 1), default=None
-            As for `predict`.
         """
         X = self._checked_rows(X)
         return self.naming_.scores(X, self.n_jobs) - self._levels(alpha)
@@ -320,14 +300,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def p_values(self, X: Any) -> FloatArray:
         """Return each class's conformal p-value of each row, shape (n_samples, n_classes).
 
-        p-values are not probabilities of classes: rows do not sum to 1. A sample may be an outlier to all classes, or
-        normal for two. With a classifier, the p-value compares confidences: it is the share of held-out samples, of all
-        classes, whose confidence in their best class is no larger than this row's confidence in the class.
-
-        Raises
-        ------
-        ValueError
-            With calibration="margin", which has no p-values.
+        p-values are not probabilities of classes: rows do not sum to 1, and a sample may be normal for two classes.
+        With a classifier, the p-value is the share of held-out samples, of all classes, whose confidence in their best
+        class is no larger than this row's confidence in the class. Raises ValueError with calibration="margin".
         """
         X = self._checked_rows(X)
         return self.naming_.p_values(X, self.n_jobs)
@@ -335,21 +310,14 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or `unknown_label_`, shape (n_samples,).
 
+        Raises ValueError for an alpha with calibration="margin", where each model has its own threshold.
+
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
             The share of a known class that may be rejected, to use instead of this classifier's own. It needs no refit.
-
-        Raises
-        ------
-        ValueError
-            For an alpha with calibration="margin", where each model has its own threshold.
-
-        Warns
-        -----
-        slabsvm.CalibrationWarning
-            If classes have too few samples for the given alpha.
+            Warns with a slabsvm.CalibrationWarning of classes that have too few samples for it.
         """
         return self._names(self._checked_rows(X), self._levels(alpha))
 
@@ -360,7 +328,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
         labels = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
-        for rows in gen_batches(len(chosen), max(1, at_once // len(self.classes_))):
+        for rows in pieces(len(chosen), len(self.classes_), at_once):
             chosen[rows] = names(self.naming_.scores(_safe_indexing(X, rows), self.n_jobs) - levels)
         return labels[chosen]
 

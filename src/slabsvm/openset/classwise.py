@@ -83,10 +83,7 @@ def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
 
 
 def joined(classes: npt.NDArray[Any], *labels: Any) -> npt.NDArray[Any]:
-    """Return classes and further labels in one array; True and False become 1 and 0 beside numbers.
-
-    Raises ValueError for whole numbers that no type holds together.
-    """
+    """Return classes and labels in one array, True and False as 1 and 0 beside numbers; ValueError if no type does."""
     values = [*classes.tolist(), *labels]
     dtype: Any = object if classes.dtype == object else None
     if classes.dtype.kind in "biu" and min(values) >= 0 and INT64.max < max(values) <= UINT64.max:
@@ -187,19 +184,8 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     """A detector whose decision_function is divided by its largest value at a training sample.
 
     The margin is 0 on the boundary and 1 at the training sample that is deepest inside. It compares models, and
-    guarantees no rate.
-
-    Parameters
-    ----------
-    estimator : detector
-
-    Attributes
-    ----------
-    estimator_ : fitted detector
-    depth_ : float
-        The divisor; 1 where no training sample is inside.
-    far_margin_ : float
-        The largest margin among a few rows infinitely far away; NaN where there are no such rows.
+    guarantees no rate. `depth_` is the divisor, 1 where no training sample is inside; `far_margin_` the largest margin
+    among a few rows infinitely far away, NaN where there are none.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -208,7 +194,6 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     @atomic
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit the detector, with these parameters of its fit; give no sample of weight 0, which would set the depth."""
-        del y
         self.estimator_ = fit_with(clone(self.estimator), X, fit_params)
         values = answer(self.estimator_, X).values
         refuse_other_polarity(self.estimator_, X, values)
@@ -232,10 +217,8 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
 def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> tuple[Any, list[Warned]]:
     """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
 
-    A class of one or two samples has none to hold out: they are learned, and calibrate too. The guarantee holds
-    emptily, as no p-value is below 1/3. A single sample is repeated, which changes no model of this package.
-
-    Returns the model and the warnings of its fit, which the classifier gives with the name of the class.
+    A class of one or two samples has none to hold out: they are learned, and calibrate too, as no p-value is below 1/3.
+    A single sample is repeated, which changes no model of this package. Also returns the warnings of the fit.
     """
     count = _num_samples(X)
     try:

@@ -23,21 +23,11 @@ from slabsvm.runtime.caller import counted
 
 @dataclass(frozen=True)
 class OSCR:
-    """The open-set classification rate at every threshold, from the strictest to the loosest.
+    """The open-set classification rate at every threshold, from the strictest to the loosest, in (n,) arrays."""
 
-    Attributes
-    ----------
-    false_positive_rate : (n,) array in [0, 1]
-        The share of unknown samples that are given a known class.
-    correct_classification_rate : (n,) array in [0, 1]
-        The share of known samples that are given their own class.
-    thresholds : (n,) array
-        A sample gets a class where its largest score is at least this; the first is infinite.
-    """
-
-    false_positive_rate: FloatArray
-    correct_classification_rate: FloatArray
-    thresholds: FloatArray
+    false_positive_rate: FloatArray  #: the share of unknown samples that are given a known class
+    correct_classification_rate: FloatArray  #: the share of known samples that are given their own class
+    thresholds: FloatArray  #: a sample gets a class where its largest score is at least this; the first is infinite
 
     @property
     def area(self) -> float:
@@ -54,19 +44,9 @@ class OSCR:
 def openness(n_training: int, n_testing: int, n_target: int | None = None) -> float:
     """Return how open a problem is, in [0, 1): 1 - sqrt(2 n_training / (n_testing + n_target)).
 
-    Parameters
-    ----------
-    n_training : int
-        Classes that are learned.
-    n_testing : int
-        Classes that are met when testing, known and unknown.
-    n_target : int, default=None
-        Classes that are to be recognised; None is n_training.
-
-    Raises
-    ------
-    ValueError
-        For counts below 1, or fewer classes in testing and as targets than are learned.
+    The classes are those that are learned, those that are met when testing, known and unknown, and those that are to be
+    recognised; None is n_training. Raises ValueError for counts below 1, or fewer classes in testing and as targets
+    than are learned.
 
     References
     ----------
@@ -84,16 +64,9 @@ def openness(n_training: int, n_testing: int, n_target: int | None = None) -> fl
 def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown: bool = True) -> float:
     """Return the macro F1 of the known classes and, if it is included and met, of "unknown" as one more class.
 
-    "Unknown" is met where y_true or y_pred holds it; where neither does, it has no F1.
-
-    Where "unknown" is left out, an unknown sample that is given a known class is still a false positive of that class,
-    and a known sample that is rejected is a false negative.
-
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n_samples,)
-    unknown_label : scalar
-    include_unknown : bool, default=True
+    "Unknown" is met where y_true or y_pred, (n_samples,) each, holds it. Where it is left out, an unknown sample that
+    is given a known class is still a false positive of that class, and a known sample that is rejected a false
+    negative.
 
     References
     ----------
@@ -126,10 +99,7 @@ def open_set_mcc(y_true: Any, y_pred: Any) -> float:
 def open_set_confusion(y_true: Any, y_pred: Any, classes: Any, unknown_label: Any) -> npt.NDArray[np.intp]:
     """Return counts by true class (rows) and answer (columns), "unknown" last, shape (n_classes + 1, n_classes + 1).
 
-    Raises
-    ------
-    ValueError
-        For labels that are neither among classes nor the unknown label.
+    Raises ValueError for labels that are neither among classes nor the unknown label.
     """
     truth, answers = _labels(y_true, y_pred)
     _refuse_another_type(truth, unknown_label)
@@ -141,11 +111,7 @@ def open_set_confusion(y_true: Any, y_pred: Any, classes: Any, unknown_label: An
 def known_unknown_auroc(y_true: Any, scores: Any, unknown_label: Any) -> float:
     """Return the area under the ROC curve of known against unknown, by each sample's largest score.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-    scores : array-like of shape (n_samples, n_classes)
-    unknown_label : scalar
+    y_true is of shape (n_samples,), scores of shape (n_samples, n_classes).
     """
     table, known, _ = _scored(y_true, scores, None, unknown_label)
     return float(roc_auc_score(known, table.max(axis=1)))
@@ -154,13 +120,7 @@ def known_unknown_auroc(y_true: Any, scores: Any, unknown_label: Any) -> float:
 def oscr_curve(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> OSCR:
     """Return the open-set classification rate curve.
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-    scores : array-like of shape (n_samples, n_classes)
-    classes : array-like of shape (n_classes,)
-        The classes of the columns.
-    unknown_label : scalar
+    y_true is of shape (n_samples,), scores of shape (n_samples, n_classes), and classes names the scores' columns.
 
     References
     ----------
@@ -184,12 +144,7 @@ def open_auc(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> floa
     """Return OpenAUC: the share of pairs of a known and an unknown sample that are ranked *and* named rightly.
 
     A pair counts where the known sample's largest score is in its own class's column and is larger than the unknown
-    sample's largest. A tie counts as wrong.
-
-    Parameters
-    ----------
-    y_true, scores, classes, unknown_label
-        As for `oscr_curve`.
+    sample's largest. A tie counts as wrong. The parameters are those of `oscr_curve`.
 
     References
     ----------

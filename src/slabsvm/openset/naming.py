@@ -20,8 +20,7 @@ confidence makes good for the least P, so that what lies farther out than all he
 The promise. Held-out rows are learned by neither detectors nor classifier. P and C of a held-out row count the row
 itself, as those of a new row do, and leave the new row out, which can only lower them. So p is what it would be by an
 order that treats held-out rows and the new one alike, or larger: P(p <= alpha) <= alpha for a new row of the classes in
-the shares that the held-out ones have. It is an average over classes: one whose rows are harder to name is called
-unknown more often than alpha, and others less.
+the shares that the held-out ones have. It is an average over classes.
 
 With folds, a row is ranked among those of each fold by the models of this fold. P and C compare with held-out rows of
 all folds, each scored by its own fold's models, as if these were one model.
@@ -114,9 +113,8 @@ class Naming:
     def levels(self, rate: float) -> FloatArray:
         """Return the least score with which each class's name stands, shape (n_classes,): the largest rejected p-value.
 
-        A class with too few samples would accept everything, so that nothing would be unknown beside classes with
-        enough: it gets its strictest level instead. Where all classes have too few, no level reaches the rate, and
-        nothing is rejected.
+        A class with too few samples would accept everything beside classes with enough: it gets its strictest level.
+        Where all classes have too few, nothing is rejected.
         """
         levels = np.array([model.level(rate) for model in self.models])
         strictest = np.array([model.smallest_p_value_ for model in self.models])
@@ -188,22 +186,18 @@ class ByMargins(Naming):
 
     def levels(self, rate: float) -> FloatArray:
         """Return zeros: each model keeps its own threshold."""
-        del rate
         return np.zeros(len(self.models))
 
     def p_values(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Refuse: there are none."""
-        del X, n_jobs
         raise ValueError("There are no p-values with calibration='margin'; use calibration='conformal'.")
 
     def too_few(self, rate: float, remedy: str = "") -> str:
         """Return nothing: margins need no samples that are held out."""
-        del rate, remedy
         return ""
 
     def far_accepted(self, rate: float) -> Sequence[bool]:
         """Return in which classes' models rows infinitely far away are inside."""
-        del rate
         return [model.far_margin_ >= 0 for model in self.models]
 
     def doubts(self, rate: float) -> list[str]:
@@ -221,10 +215,8 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     """Return how sure a fitted classifier is of each class, shape (n_samples, n_classes); the name is the largest.
 
     Of a support vector classifier that has learned pairs of classes (`sklearn.svm.SVC`, `NuSVC`) this is the least of a
-    class's margins against the others. Its own decision_function counts the pairs that a class wins, of which a sample
-    of no known class has as many. Of others it is decision_function, or else predict_proba.
-
-    Raises ValueError: for what is no classifier, for one that has neither, or no column for each class, and for NaN.
+    class's margins against the others: its own decision_function counts the pairs that a class wins, of which a sample
+    of no known class has as many. Raises ValueError for what is no classifier, or says nothing of each class, or NaN.
     """
     name = type(classifier).__name__
     if not hasattr(classifier, "classes_"):
@@ -273,11 +265,7 @@ def _least_margins(final: Any, X: Any, n_classes: int) -> FloatArray:
 
 
 def _confidences_if_any(classifier: Any, X: Any, classes: npt.NDArray[Any], deciding: BoolArray) -> FloatArray:
-    """Return `confidences`, with -inf for rows of which the classifier has none and whose names do not depend on it.
-
-    deciding, (n_samples,), says whose do. Classifiers refuse rows far out, or give NaN: forests beyond float32, linear
-    ones where sums overflow.
-    """
+    """Return `confidences`, with -inf for rows that the classifier refuses where it does not decide, (n,)."""
     try:
         return confidences(classifier, X, classes)
     except ValueError:
@@ -365,7 +353,7 @@ class ByClassifier(Naming):
     ) -> ByClassifier:
         """Learn the classifier, and calibrate it with detectors that are learned already.
 
-        Raises ValueError: for a single class, and for classes of which none is large enough to hold a row out.
+        Raises ValueError for a single class, and for classes of which none is large enough to hold a row out.
         """
         if len(classes) < 2:
             raise ValueError(
@@ -420,7 +408,6 @@ class ByClassifier(Naming):
 
     def shares(self, X: Any, levels: FloatArray, n_jobs: int | None) -> FloatArray:
         """Refuse: of the classifier's confidence no feature's share is known."""
-        del X, levels, n_jobs
         raise ValueError(
             "With a classifier, decisions also depend on its confidence, which has no shares of features. Explain "
             "the detector of class k instead: models_[k].explain(X)."
@@ -455,10 +442,7 @@ class ByClassifier(Naming):
         return list(p_values > strictest)
 
     def _tails(self, X: Any, n_jobs: int | None) -> list[Tail]:
-        """Return where rows, with each class's name, stand among the held-out ones of each fold.
-
-        Between two held-out rows they stand by the product of graded p-values.
-        """
+        """Return where rows, with each class's name, stand among held-out ones, between two by graded p-values."""
         found, steps = [], _steps(self.models)
         for fold, order in zip(self.folds, self.held_out, strict=True):
             judged = fold.judged(X, n_jobs)

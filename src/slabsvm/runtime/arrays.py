@@ -1,11 +1,13 @@
-"""The types of arrays; rows in pieces of bounded size; sums whose terms are beyond the range of float64."""
+"""The types of arrays; rows in pieces, dense, and below each other; sums whose terms are beyond float64's range."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 FloatArray = npt.NDArray[np.float64]
 AnyFloatArray = npt.NDArray[np.floating[Any]]
@@ -25,6 +27,16 @@ def pieces(n_rows: int, bytes_per_row: int, budget: int = PIECE_BYTES) -> list[s
     """Return consecutive slices over n_rows, each of at most about budget bytes, and of one row at least."""
     height = max(1, budget // max(1, bytes_per_row))
     return [slice(first, min(first + height, n_rows)) for first in range(0, n_rows, height)]
+
+
+def dense(rows: Any) -> Any:
+    """Return rows, dense or sparse, as a dense array."""
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+def stacked(tables: Sequence[Any]) -> Any:
+    """Return tables of rows below each other, all dense or all sparse: a CSR matrix then."""
+    return sp.csr_array(sp.vstack(tables)) if sp.issparse(tables[0]) else np.concatenate(tables)
 
 
 def product(rows: Any, coefficients: FloatArray) -> FloatArray:

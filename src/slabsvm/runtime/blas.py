@@ -1,11 +1,9 @@
 """Threads: one for BLAS and LAPACK, so that results do not depend on their number, and calls made in others.
 
 BLAS divides a product among its threads in shapes that depend on their number, and rounding errors depend on the
-shapes. Everything that a fitted model or a score is made of is therefore computed inside `ONE_BLAS_THREAD`. The threads
-of BLAS also slow down small solves, as of a descent, up to sevenfold.
-
-Inside, what underflows is 0, whatever the caller's `numpy.errstate` makes of it elsewhere: kernel values of rows far
-from each other underflow, and nothing is lost.
+shapes. What a fitted model or a score is made of is therefore computed inside `ONE_BLAS_THREAD`. The threads of BLAS
+also slow down small solves, as of a descent, up to sevenfold. Inside, what underflows is 0, whatever the caller's
+`numpy.errstate` makes of it elsewhere: kernel values of rows far from each other do.
 """
 
 from __future__ import annotations
@@ -48,14 +46,13 @@ class _Inside:
 class _OneBlasThread(ContextDecorator):
     """While any thread is inside, BLAS runs on one thread; large work is divided among Python's threads instead.
 
-    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it, so that
-    fits in concurrent threads do not restore each other's.
+    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it.
 
-    An interrupt may arrive before the first line of `__exit__`, which then never runs. Who is inside is therefore not
-    counted but looked for on the stack: whoever enters next finds that the function has ended, and takes its place.
+    An interrupt may arrive before the first line of `__exit__`, which then never runs. Who is inside is therefore
+    looked for on the stack: whoever enters next finds that the function has ended, and takes its place.
 
-    From version 3.8 on threadpoolctl obeys the thread that first asked anything of OpenBLAS, as long as it lives or
-    until it is released, and ignores all others without a word. Whoever asks here is obeyed.
+    From version 3.8 on threadpoolctl obeys the thread that first asked anything of OpenBLAS, as long as it lives, and
+    ignores all others without a word. Whoever asks here is obeyed.
     """
 
     def __init__(self) -> None:
@@ -140,9 +137,7 @@ def _user() -> FrameType:
 ONE_BLAS_THREAD = _OneBlasThread()
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     os.register_at_fork(
-        before=ONE_BLAS_THREAD.hold,
-        after_in_parent=ONE_BLAS_THREAD.let_go,
-        after_in_child=ONE_BLAS_THREAD.begin_anew,
+        before=ONE_BLAS_THREAD.hold, after_in_parent=ONE_BLAS_THREAD.let_go, after_in_child=ONE_BLAS_THREAD.begin_anew
     )
 
 
@@ -161,11 +156,10 @@ def _release() -> None:
 def apart(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
     """Return what a call returns, or raise what it raises, with one thread of BLAS.
 
-    Python looks at an interruption between instructions of the main thread, and not while that is inside of a call of
-    LAPACK. It waits for another thread here instead. Interrupted, it goes on at once; the call ends by itself, and what
-    it finds is dropped: until then it takes its processor and its memory. Other threads than the main one are never
-    interrupted, and make the call themselves. It must not hold the interpreter's lock: NumPy's do not, most of
-    `scipy.linalg` do.
+    Python looks at an interruption between instructions of the main thread, and not inside of a call of LAPACK. It
+    waits for another thread here instead, and goes on at once when interrupted; the call ends by itself, and what it
+    finds is dropped. Other threads than the main one make the call themselves. It must not hold the interpreter's lock:
+    NumPy's do not, most of `scipy.linalg` do.
     """
     if threading.current_thread() is not threading.main_thread():
         return call(*args, **named)
@@ -192,8 +186,8 @@ TRIES = 3
 def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
     """Return what calls, made by `delayed`, return, in their order; raise CancelledError where none of TRIES ends.
 
-    On a Dask cluster joblib gives a call's rows to one worker alone. When it dies nobody has them, and Dask cancels the
-    calls that are in want of them: all are then made anew, from rows that are sent again.
+    On a Dask cluster joblib gives a call's rows to one worker alone. When it dies, Dask cancels the calls that are in
+    want of them: all are then made anew.
     """
     made, tried = list(calls), 0
     while True:

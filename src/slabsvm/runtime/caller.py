@@ -18,28 +18,16 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text in one line, in which nothing means anything to a terminal.
-
-    Whoever has named a file or a column may be another than who reads of it.
-    """
+    """Return a text in one line, in which nothing means anything to a terminal: somebody else may have written it."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 class ExtraMissingError(ImportError):
-    """A library of an optional extra is not installed, or does not load. The text says what to install.
-
-    Attributes
-    ----------
-    name : str
-        The library.
-    """
+    """A library of an optional extra, `name`, is not installed, or does not load. The text says what to install."""
 
     @classmethod
     def of(cls, purpose: str, library: str, extra: str, why: str = "") -> Self:
-        """Return the error for a purpose, such as "A figure", a library, and the extra that brings it.
-
-        why is what an installed library does not load for.
-        """
+        """Return the error for a purpose, such as "A figure", a library, its extra, and why it does not load if so."""
         lack = f"is installed and does not load ({why})" if why else "is not installed"
         return cls(f"{purpose} needs {library}, which {lack}. Install it with: pip install '{extra}'", name=library)
 
@@ -83,13 +71,14 @@ def warn(text: str, category: type[Warning]) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
+def warn_of_name(old: str, new: str) -> None:
+    """Warn of a public name that is kept for a release."""
+    warn(f"{old} is called {new} now, and its old name will go.", DeprecationWarning)
+
+
 @contextmanager
 def silenced(category: type[Warning]) -> Iterator[None]:
-    """Give no warning of a category by `warn`, for what another object says in its place.
-
-    This holds in this thread alone. The filters of `warnings` are the whole process's: threads that change them for a
-    while restore each other's, and may leave them changed.
-    """
+    """Give no warning of a category by `warn` in this thread; the filters of `warnings` are the whole process's."""
     token = _SILENCED.set((*_SILENCED.get(), category))
     try:
         yield

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from sklearn import get_config, set_config
+from sklearn.utils import check_random_state
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Value_co = TypeVar("Value_co", covariant=True)
@@ -16,12 +18,10 @@ Value_co = TypeVar("Value_co", covariant=True)
 def atomic(method: Method) -> Method:
     """Return a method that changes its object once, when it has succeeded.
 
-    The method works on a copy: another object of the same class, with the same attributes. Its attributes are taken
-    over by one assignment. An exception at any moment, KeyboardInterrupt among them, leaves the object unchanged, and a
-    thread that uses the object meanwhile sees the old attributes. Attributes are replaced, never changed in place. A
-    method that returns its object returns the one that it was called on.
-
-    scikit-learn's configuration is as before, too: interrupted between two lines of its own `config_context`, it would
+    The method works on a copy, whose attributes are taken over by one assignment: an exception at any moment,
+    KeyboardInterrupt among them, leaves the object unchanged, and a thread that uses it meanwhile sees the old
+    attributes. They are replaced, never changed in place. A method that returns its object returns the one that it was
+    called on. scikit-learn's configuration is as before, too: interrupted inside of its own `config_context`, it would
     go on without validation of parameters in this thread.
     """
 
@@ -41,12 +41,16 @@ def atomic(method: Method) -> Method:
     return cast(Method, whole)
 
 
+def seed_of(random_state: Any) -> int:
+    """Return a seed drawn from a random_state of scikit-learn's: an int, a RandomState or None."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
 class cached_property(functools.cached_property[Value_co]):  # noqa: N801 - as that of functools
     """`functools.cached_property` as it is from Python 3.12 on: without a lock.
 
-    Before, each property had one lock for the objects of all threads: fits in threads waited for each other there, and
-    a process that was forked while another thread held it waited for ever. Two threads that ask one object at once may
-    both compute the value: either is as good.
+    Before, threads waited for each other at each property's one lock, and a process forked while it was held waited for
+    ever. Two threads that ask one object at once may both compute the value.
     """
 
     def __init__(self, compute: Callable[[Any], Value_co]) -> None:

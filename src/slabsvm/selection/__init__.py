@@ -1,6 +1,9 @@
 """Choosing a detector and its parameters with positives alone: search, criteria, synthetic outliers, journal."""
 
+from typing import Any
+
 from slabsvm.detectors.answers import Answer, answer
+from slabsvm.runtime.caller import warn_of_name
 from slabsvm.selection.criteria import (
     MAKERS,
     Criterion,
@@ -13,9 +16,6 @@ from slabsvm.selection.criteria import (
 )
 from slabsvm.selection.journal import Journal, Record
 
-# The public name that goes with `Criterion.strangers`.
-Strangers = SyntheticOutliers
-
 __all__ = [
     "MAKERS",
     "Answer",
@@ -26,8 +26,14 @@ __all__ = [
     "NothingToldApartWarning",
     "RecallMissedWarning",
     "Record",
-    "Strangers",
     "SyntheticOutliers",
     "TightestAtRecall",
     "answer",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Strangers":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_of_name("slabsvm.selection.Strangers", "SyntheticOutliers")
+    return SyntheticOutliers

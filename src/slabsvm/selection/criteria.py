@@ -1,16 +1,16 @@
 """Criteria that choose a detector's parameters with positives alone, and the synthetic outliers that they make.
 
 For each candidate and each fold, a criterion is shown how the detector answers the held-out positives and the synthetic
-outliers made from them. `measure` turns these answers into numbers. `scores` turns the numbers' means over the folds
-into a score for each candidate, the larger the better. No criterion sees a negative sample: each rests on an assumption
-about the negatives, which its class states, and fails where it does not hold.
+outliers made from them. `measure` turns this into numbers, and `scores` turns their means over the folds into a score
+for each candidate, the larger the better. Each criterion rests on an assumption about the negatives, which it never
+sees and its class states, and fails where that does not hold.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from slabsvm.detectors.answers import Answer
 from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import warn
+from slabsvm.runtime.caller import warn, warn_of_name
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _safe_indexing, validate_parameter_constraints
 
 Measured = dict[str, float]
@@ -71,9 +71,8 @@ class SyntheticOutliers:
 def marginals(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
     """Return rows whose every feature is that of another positive, drawn independently (Breiman, Cutler 2003).
 
-    Only how features depend on each other tells positives from these rows: where they do not, the rows are no outliers
-    but positives. It needs no scale, distances or density, and takes sparse and categorical tables. Where there are
-    many features, such rows are easy to reject.
+    Only how features depend on each other tells positives from these rows. It needs no scale, distances or density, and
+    takes sparse and categorical tables. Where there are many features, such rows are easy to reject.
     """
     n_samples, n_features = _shape_of(X)
     if n_features < 2:
@@ -107,11 +106,9 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     """Return points around the positives and the volume that each represents: 1 / (n q(x)), q being their density.
 
     q is an even mixture of Gaussians of the positives' (shrunk) covariance, times widths from a tenth to twice the
-    standard deviation, around the positives and around their mean: there detectors decide. A box, from which volume is
-    commonly sampled, is empty of positives where there are more than a few features.
-
-    It fails where positives are discrete or lie on a surface of fewer dimensions. Constant features are left out of it.
-    The variance grows with the number of features, most for loose detectors: benchmarks/volumes.py measures it.
+    standard deviation, around the positives and around their mean. A box is empty of positives where there are more
+    than a few features. It fails where positives are discrete or lie on a surface of fewer dimensions; constant
+    features are left out of it. The variance grows with the number of features (benchmarks/volumes.py).
     """
     _shape_of(X)
     table = _numbers(X)
@@ -217,24 +214,30 @@ class Criterion(ABC):
         """Refuse parameters that make no sense by a ValueError, which names the parameter and what it may be."""
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
-    def warn_of(self, recall: float, n_held_out: int) -> None:
+    def warn_of(self, recall: float, n_held_out: int) -> None:  # noqa: B027  # a criterion need not warn
         """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
-        del recall, n_held_out
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
-        del measured, n_held_out
         return ""
 
     @property
     def makes_synthetic_outliers(self) -> bool:
         """Whether it makes synthetic outliers; they are made of features, and a precomputed kernel matrix has none."""
-        return type(self).strangers is not Criterion.strangers
+        own = type(self)
+        return own.outliers is not Criterion.outliers or own.strangers is not Criterion.strangers
+
+    def outliers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
+        """Return synthetic outliers made from a fold's held-out positives, for each candidate to answer, or None."""
+        if type(self).strangers is Criterion.strangers:
+            return None
+        warn_of_name("Criterion.strangers", "outliers")
+        return self.strangers(positives, generator)
 
     def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
-        """Return synthetic outliers made from a fold's held-out positives, for each candidate to answer, or None."""
-        del positives, generator
-        return None
+        """Return `outliers`, under its old name, by which a class of yours may still define it; deprecated."""
+        warn_of_name("Criterion.strangers", "outliers")
+        return self.outliers(positives, generator)
 
     def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
         """Return numbers by name for one candidate in one fold; "recall" is always among them, and here the only one.
@@ -242,7 +245,6 @@ class Criterion(ABC):
         positives and outliers are how the detector answers the held-out positives and the synthetic outliers, made the
         latter, with their volumes where these have a meaning.
         """
-        del outliers, made
         return {"recall": positives.share}
 
     @abstractmethod
@@ -278,7 +280,6 @@ class Recall(Criterion):
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
         """Return the recall."""
-        del candidates, n_held_out
         return measured["recall"]
 
 
@@ -286,16 +287,16 @@ class Recall(Criterion):
 class TightestAtRecall(Criterion):
     """The smallest acceptance of synthetic outliers among the candidates that keep a recall.
 
-    With volumes this is the classical rule: the smallest volume that holds a given share of the positives (the minimum
-    volume set; Polonik 1997, Scott and Nowak 2006).
+    With volumes this is the minimum volume set (Polonik 1997, Scott and Nowak 2006): the smallest volume that holds a
+    given share of the positives.
 
     A candidate keeps the recall unless the measured recall is below it by more than chance explains: else luck would
     choose among candidates whose true recall is the one asked for. A candidate whose parameters ask for a little less,
-    as .89 for .9, is measured against what they ask for: where .89 itself counts as kept, a recall that is below .89 by
-    chance does, too. Candidates that miss the recall rank below all that keep it, by how much they miss it.
+    as .89 for .9, is measured against what they ask for. Candidates that miss the recall rank below all that keep it,
+    by how much they miss it.
 
-    The criterion fails where no candidate keeps the recall, where candidates that differ all reject every synthetic
-    outlier of this kind (the largest recall then decides), and where negatives differ from positives in another way.
+    It fails where no candidate keeps the recall, where candidates that differ all reject every synthetic outlier of
+    this kind (the largest recall then decides), and where negatives differ from positives in another way.
 
     Parameters
     ----------
@@ -303,28 +304,34 @@ class TightestAtRecall(Criterion):
         How synthetic outliers are made.
     recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
-    n_strangers : int, default=1000
+    n_outliers : int, default=1000
         The number of synthetic outliers in each fold.
     slack : float >= 0, default=1.0
-        By how many standard errors the measured recall may be below what is asked for. Some rows put the threshold of a
-        candidate, and about as many judge it: the error is that of the difference between two binomial shares.
+        By how many standard errors the measured recall may be below what is asked for. As about as many rows judge a
+        candidate as put its threshold, the error is that of the difference between two binomial shares.
     """
 
     kind: str = "marginals"
     recall: float = 0.9
-    n_strangers: int = 1000
+    n_outliers: int = 1000
     slack: float = 1.0
+    n_strangers: InitVar[int | None] = None  # n_outliers, under its old name
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kind": [StrOptions(set(MAKERS))],
-        "n_strangers": [Interval(Integral, 1, None, closed="left")],
+        "n_outliers": [Interval(Integral, 1, None, closed="left")],
         "recall": [Interval(Real, 0.0, 1.0, closed="right")],
         "slack": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
+    def __post_init__(self, n_strangers: int | None) -> None:
+        if n_strangers is not None:
+            warn_of_name("n_strangers of TightestAtRecall", "n_outliers")
+            self.n_outliers = n_strangers
+
+    def outliers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
         """Return synthetic outliers made from the positives."""
-        return MAKERS[self.kind](positives, self.n_strangers, generator)
+        return MAKERS[self.kind](positives, self.n_outliers, generator)
 
     def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
         """Return the recall, the accepted share of synthetic outliers, and the logarithm of their volume, if any."""
@@ -339,7 +346,6 @@ class TightestAtRecall(Criterion):
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
         """Return minus the acceptance of candidates that keep the recall; the others are below, by what they miss."""
-        del candidates
         tightness = -measured["log_volume" if "log_volume" in measured else "acceptance"]
         least = self._least(n_held_out, measured.get("nominal_recall", np.nan))
         missing = np.maximum(least - measured["recall"], 0.0)
@@ -362,7 +368,7 @@ class TightestAtRecall(Criterion):
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return a warning where synthetic outliers are accepted as often as positives, within chance."""
         accepted, recall = measured.get("acceptance", np.nan), measured["recall"]
-        chance = recall * (1.0 - recall) / n_held_out + accepted * (1.0 - accepted) / self.n_strangers
+        chance = recall * (1.0 - recall) / n_held_out + accepted * (1.0 - accepted) / self.n_outliers
         if not (accepted == 1.0 if self.kind == "volume" else accepted >= recall - np.sqrt(chance)):
             return ""
         return (
@@ -372,10 +378,7 @@ class TightestAtRecall(Criterion):
         )
 
     def _least(self, n_held_out: int, nominal: npt.ArrayLike = np.nan) -> FloatArray:
-        """Return the smallest measured recall with which candidates of these nominal recalls keep the recall asked for.
-
-        The nominal recall is what a candidate is asked for where it is less than `recall` by no more than chance.
-        """
+        """Return the smallest measured recall with which candidates of these nominal recalls keep `recall`."""
 
         def less_chance(recall: FloatArray) -> FloatArray:
             return recall - self.slack * np.sqrt(2.0 * recall * (1.0 - recall) / n_held_out)
@@ -384,9 +387,12 @@ class TightestAtRecall(Criterion):
         return less_chance(np.where(np.asarray(nominal) >= less_chance(recall), np.minimum(nominal, recall), recall))
 
 
+# Its old name is a parameter of no field, so that reading it is left to a property.
+TightestAtRecall.n_strangers = property(lambda criterion: criterion.n_outliers)  # type: ignore[attr-defined]
+
 # Every criterion by the name that a search takes for it.
 NAMED: dict[str, Criterion] = {
     "recall": Recall(),
     "marginals": TightestAtRecall("marginals"),
-    "volume": TightestAtRecall("volume", n_strangers=2000),
+    "volume": TightestAtRecall("volume", n_outliers=2000),
 }

@@ -73,7 +73,6 @@ class DistinctKFold:
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of folds."""
-        del X, y, groups
         return self.n_splits
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[TrainAndTest]:
@@ -82,7 +81,6 @@ class DistinctKFold:
         X is an array-like, a frame or a CSR matrix of shape (n_samples, n_features); with fewer distinct rows than
         folds it is refused by a ValueError. y and groups are ignored.
         """
-        del y, groups
         yield from self.split_groups(equal_rows(X))
 
     def split_groups(self, group: IndexArray) -> Iterator[TrainAndTest]:
@@ -109,8 +107,8 @@ def splits_of(
 ) -> list[Split]:
     """Return the splits of the rows, each with the synthetic outliers that the criterion makes by a seed, if any.
 
-    cv and groups are as `LabelFreeSearchCV` takes them. Where pairwise is true X is a kernel matrix, which shows no
-    equal rows and no features. Synthetic outliers are made in proportion to the rows' weights, (n,).
+    cv and groups are as `LabelFreeSearchCV` takes them. A kernel matrix, where pairwise is true, shows no equal rows
+    and no features. Synthetic outliers are made in proportion to the rows' weights, (n,).
     """
     if pairwise and criterion.makes_synthetic_outliers:
         raise ValueError(
@@ -141,7 +139,7 @@ def splits_of(
         made = None
         if criterion.makes_synthetic_outliers:
             table = _safe_indexing(X, _typical(judged, group, weights))
-            made = criterion.strangers(table, np.random.default_rng((seed, number)))
+            made = criterion.outliers(table, np.random.default_rng((seed, number)))
         splits.append(Split(train, None if isinstance(cv, str) else judged, made, len(np.unique(group[judged]))))
     return splits
 
@@ -160,10 +158,7 @@ def _typical(rows: IndexArray, group: IndexArray, weights: FloatArray) -> IndexA
 
 
 def in_proportion(weights: FloatArray) -> IndexArray:
-    """Return which of k distinct rows, (k,), stand for all of them, each as often as its weight asks, in order.
-
-    With equal weights, each once. Else PROPORTIONATE rows, or k if that is more, are taken at even steps along the sum.
-    """
+    """Return which of k distinct rows stand for all, in order: each once, or PROPORTIONATE by unequal weights, (k,)."""
     k = len(weights)
     if (weights == weights[0]).all():
         return np.arange(k)
@@ -176,9 +171,8 @@ def warn_of_scaling(X: Any) -> None:
     """Warn of features that were standardised, or stretched to [0, 1], all rows together.
 
     A scaler leaves in every feature that varies a mean of 0 and a standard deviation of 1, as NumPy or as pandas
-    computes it; or a smallest value of 0 and a largest of 1, each reached by one row alone in at least half of the
-    features that have more than two values. Values that are between 0 and 1 by nature (pixels / 255, shares) hardly
-    ever reach both, or reach them often.
+    computes it; or ends at 0 and 1, each reached by one row alone in at least half of the features that have more than
+    two values. Values that are between 0 and 1 by nature (pixels / 255, shares) hardly do.
     """
     if sp.issparse(X):
         return

@@ -48,13 +48,7 @@ class Journal:
         return [number for number, record in self._lines() if record is None]
 
     def append(self, record: Record) -> None:
-        """Write a record as a whole line; it is in the file when this returns.
-
-        Raises
-        ------
-        TypeError
-            The record holds what JSON has no form for.
-        """
+        """Write a record as a whole line, at once; TypeError where it holds what JSON has no form for."""
         line = _line(record)
         with self._lock, named_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,13 +35,7 @@ from slabsvm.gram.distances import SharedDistances
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import silenced
-from slabsvm.runtime.sklearn_private import (
-    _check_method_params,
-    _num_samples,
-    _safe_indexing,
-    _safe_split,
-    validate_parameters,
-)
+from slabsvm.runtime.sklearn_private import _check_method_params, _safe_indexing, _safe_split, validate_parameters
 from slabsvm.selection.criteria import Criterion, Measured
 from slabsvm.selection.folds import Split
 from slabsvm.selection.journal import Journal
@@ -61,8 +55,8 @@ GROWTH = 2.5
 class Steps:
     """Counts the fits of a search over all of its grids, with the refit as the last.
 
-    progress, or None, is called with the number of fits that are done, of all that are known to come, and an estimate
-    of the seconds left. The refit takes `refit` times as long as a fit of the search; 0 where there is none.
+    progress, or None, is called with the fits that are done, all that are known to come, and an estimate of the seconds
+    left. The refit takes `refit` times as long as a fit of the search; 0 where there is none.
     """
 
     def __init__(self, progress: Progress | None, refit: float) -> None:
@@ -93,10 +87,7 @@ def refit_cost(n_rows: int, n_searched: float, n_threads: int) -> float:
 
 
 class WithProgress:
-    """An estimator with a `progress` parameter, which `clone` keeps, and pickles and deep copies leave out.
-
-    It writes to a terminal or a widget of this process: most such functions cannot be pickled.
-    """
+    """An estimator whose `progress`, which writes to this process's terminal, `clone` keeps, and pickles leave out."""
 
     def __getstate__(self) -> dict[str, object]:
         """Return what to pickle: everything but the progress function."""
@@ -172,7 +163,7 @@ class _Recorder:
             self._keys = _keys(search)
             runs = {key: run for run, key in self._keys.items()}
             made = search.splits[0].outliers
-            two, of_made = (np.zeros(n) for n in (2, 0 if made is None else _num_samples(made.X)))
+            two, of_made = (np.zeros(n) for n in (2, 0 if made is None else made.X.shape[0]))
             outliers = None if made is None else Answer(of_made, of_made == 0)
             wanted = set(search.criterion.measure(Answer(two, two == 0), outliers, made))
             for record in self._journal.records():
@@ -280,8 +271,7 @@ class Chain:
     def _prepared(self, split: Split) -> tuple[SupportVectorDetector, Training, IndexArray, list[Any]]:
         """Return what the candidates share: a detector that is not fitted but has seen the rows' features, and rows.
 
-        These are the distinct rows to learn from, each its own sample; which of them each row is equal to, -1 for a row
-        of weight 0; and the held-out rows and synthetic outliers, of those that there are.
+        The rows are the distinct ones to learn from, which of them each row is (-1 for weight 0), and all to judge.
         """
         search, model, weights = self.search, self.models[0], self.search.weights_of(split.train)
         train = _safe_indexing(search.X, split.train)
@@ -320,10 +310,7 @@ def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
 
 
 def _shared(search: Search, candidate: int) -> tuple[Any, Parameters, str] | None:
-    """Return a candidate's model, its detector's parameters, and a name for all that must be the same along a chain.
-
-    None where it cannot be in a chain. It may replace any step, so that its own detector decides.
-    """
+    """Return a candidate's model, its detector's parameters, and a name of its chain; None where it is in none."""
     try:
         model, parameters = search.unfitted(candidate)
         final = model[-1] if isinstance(model, Pipeline) else model

@@ -1,10 +1,9 @@
 """Search for the parameters of a one-class detector with positives alone, in scikit-learn's manner.
 
-It is no `BaseSearchCV`. That fits each candidate on each fold by itself and takes the mean of a score of the held-out
-rows; but a criterion scores the means of all candidates together, left-out scores have no held-out rows, and a scorer
-is not told the fold, to which synthetic outliers belong. Nor could fits share distances and solutions there, which
-makes a search 2 to 13 times as fast, or go on from a journal. Its fit would have to be replaced, and what is left to
-inherit is predict and its like, and methods that no detector has.
+It is no `BaseSearchCV`, which fits each candidate on each fold by itself and takes the mean of a score of the held-out
+rows: a criterion scores the means of all candidates together, left-out scores have no held-out rows, and a scorer is
+not told the fold, to which synthetic outliers belong. Nor could fits share distances and solutions there, which makes a
+search 2 to 13 times as fast, or go on from a journal.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import check_array, check_random_state, get_tags, indexable
+from sklearn.utils import check_array, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,7 +32,7 @@ from slabsvm.fitted.pipelines import predict_learned
 from slabsvm.fitted.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
@@ -64,8 +63,8 @@ def _refitted_has(name: str) -> Callable[[Any], bool]:
 class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEstimator):
     """Choose a detector's parameters by a criterion that needs no negative sample.
 
-    Every candidate of the grid is fitted on the rows outside each fold. The criterion scores its answers to the
-    held-out positives and to synthetic outliers made from them. The best candidate is fitted again on all rows.
+    Every candidate is fitted on the rows outside each fold. The criterion scores its answers to the held-out positives
+    and to synthetic outliers made from them. The best candidate is fitted again on all rows.
 
     Parameters
     ----------
@@ -77,10 +76,10 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     criterion : str or Criterion, default="marginals"
         "marginals", "volume", "recall", or an instance of a class in `slabsvm.selection.criteria` or of your own.
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
-        A number is the number of folds; equal rows are in one fold (`DistinctKFold`). "leave-one-out" fits every
-        candidate once, on all rows, and judges it by its leave-one-out scores. It needs detectors of this package with
-        offsets="leave-one-out". Their planes are quantiles of the same scores, so each recall is what nu asks for, and
-        recall alone cannot choose. Steps before the detector see all rows; what they learn is not left out.
+        A number is that of folds that keep equal rows together (`DistinctKFold`). "leave-one-out" fits every candidate
+        once, on all rows, and judges it by its leave-one-out scores, which takes detectors of this package with
+        offsets="leave-one-out". Their planes are quantiles of the same scores, so recall alone cannot choose. Steps
+        before the detector see all rows.
     n_jobs : int or None, default=None
         Threads that share the fits. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
     refit : bool, default=True
@@ -88,23 +87,22 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     random_state : int, RandomState or None, default=0
         The seed of the synthetic outliers, which are the same for all candidates.
     error_score : "raise" or float, default=nan
-        The score of a candidate that could not be fitted. The candidate ranks last, whatever this score is.
+        The score of a candidate that could not be fitted, which ranks last, whatever this score is.
     journal : path or None, default=None
-        A file that gets the result of each fit as soon as it is finished. If a search was killed, start it again with
-        the same data and parameters: it continues from the file.
+        A file that gets the result of each fit as soon as it is finished. A search that was killed and is started again
+        with the same data and parameters goes on from it.
     progress : callable or None, default=None
-        Called after every finished fit, one call at a time, with the number of finished fits, the number of all fits,
-        and an estimate of the seconds left. The refit counts as one fit, and a widened grid adds some. Pickles and deep
-        copies leave it out.
+        Called after every finished fit, one call at a time, with the number of finished fits, of all fits, and an
+        estimate of the seconds left. The refit counts as one fit, and a widened grid adds some. Pickles and deep copies
+        leave it out.
     widen : str or None, default=None
-        The name of a parameter in the grid, or the last part of the name, such as "gamma". While the best candidate is
-        at an edge of this parameter, the grid is widened, by at most four values. If the best candidate is still at the
-        edge, the search warns.
+        A parameter in the grid by its name, or the last part of it, such as "gamma". While the best candidate is at an
+        edge of it, the grid is widened, by at most four values. If it is still at the edge, the search warns.
     reuse : bool, default=True
         Whether RBF support vector detectors of this package share squared distances on each fold, and start from each
         other's solutions. The outcome equals that of independent fits to within the solver's tolerance. Each thread
-        holds two matrices of (training rows + held-out rows + synthetic outliers) x training rows. If one would exceed
-        256 MiB, fits are independent.
+        holds two matrices of (training rows + held-out rows + synthetic outliers) x training rows; above 256 MiB each
+        fits are independent.
 
     Attributes
     ----------
@@ -112,14 +110,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         Fitted with `best_params_` on all rows; only with refit=True.
     best_params_ : dict
     best_index_ : int
-        The best candidate's place in `cv_results_`. Among equal scores the largest recall wins, then the first
-        candidate.
+        The best candidate's place in `cv_results_`. Among equal scores the largest recall wins, then the first.
     best_score_ : float
     cv_results_ : dict of str to array of shape (n_candidates,)
         As in `GridSearchCV`: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score of means over the
         folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
-        and their ``std_*``. Also what the criterion measured: ``split*_recall``, ``mean_recall``, ``std_recall`` and so
-        on. ``nominal_recall`` is the recall that each candidate's parameters ask for, or NaN if they do not say.
+        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``; and
+        ``nominal_recall``, what each candidate's parameters ask for, NaN if they do not say.
     criterion_ : Criterion
     n_splits_ : int
         Number of folds; 1 for cv="leave-one-out".
@@ -175,6 +172,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit every candidate on every fold, and the best one on all rows.
 
+        Raises ValueError for parameters, shapes or values that make no sense, and if no candidate could be fitted.
+
         Parameters
         ----------
         X : table of shape (n_samples, n_features), of any kind that the estimator takes
@@ -185,19 +184,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             Which rows belong together, for a splitter that needs groups, such as `GroupKFold`.
         **fit_params : parameters of the estimator's fit
             Values with one entry for each sample are split like the rows. sample_weight goes to every step that takes
-            it. It also counts in the recall and in making synthetic outliers: a row of weight 2 counts as two rows.
-
-        Raises
-        ------
-        ValueError
-            For parameters, shapes or values that make no sense, and if no candidate could be fitted.
+            it, and counts in the recall and in making synthetic outliers: a row of weight 2 counts as two rows.
 
         Warns
         -----
         slabsvm.LeakageWarning
-            If equal rows are in several folds, if the features look as if all rows had been scaled together
-            (`warn_of_scaling` in slabsvm.selection.folds says what can be seen), or if y holds labels of more than one
-            class.
+            If equal rows are in several folds, if all rows look as if they had been scaled together, or if y holds
+            labels of more than one class.
         slabsvm.selection.RecallMissedWarning
             If no candidate keeps the recall that the criterion asks for.
         slabsvm.selection.NothingToldApartWarning
@@ -259,10 +252,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         self._warn_of_the_choice(candidates, n_asked, {name: n_widened})
 
     def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str | None, int]) -> None:
-        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid.
-
-        widened says how often the grid went on along a parameter.
-        """
+        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of a grid, widened or not."""
         means = {name: values for name, values in self.cv_results_.items() if name.startswith("mean_")}
         measured = {name.removeprefix("mean_"): float(values[self.best_index_]) for name, values in means.items()}
         nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
@@ -294,20 +284,9 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
                 text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
             warn(f"The best {name}, {value:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
-    @property
-    def n_features_in_(self) -> int:
-        """The number of features that the best detector was fitted on."""
-        return int(self._best_detector("n_features_in_").n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """Their names, where they have any."""
-        return self._best_detector("feature_names_in_").feature_names_in_
-
-    @property
-    def offset_(self) -> Any:
-        """The best detector's offset: ``decision_function = score_samples - offset_``."""
-        return self._best_detector("offset_").offset_
+    n_features_in_ = property(lambda self: int(self._of_best("n_features_in_")), doc="Of the best detector.")
+    feature_names_in_ = property(lambda self: self._of_best("feature_names_in_"), doc="Their names, if they have any.")
+    offset_ = property(lambda self: self._of_best("offset_"), doc="``decision_function = score_samples - offset_``.")
 
     @available_if(_refitted_has("predict"))
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
@@ -332,12 +311,12 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.score_samples(X))
 
-    def _best_detector(self, attribute: str) -> Any:
-        """Return the best detector, or say in scikit-learn's way that there is no such attribute."""
+    def _of_best(self, attribute: str) -> Any:
+        """Return an attribute of the best detector, or say in scikit-learn's way that there is none."""
         if not hasattr(self, "best_estimator_"):
             why = ", since it was made with refit=False" if hasattr(self, "cv_results_") else " before it is fitted"
             raise AttributeError(f"{type(self).__name__} has no {attribute}{why}.")
-        return self.best_estimator_
+        return getattr(self.best_estimator_, attribute)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input: what the estimator says of its own."""
@@ -346,8 +325,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         return tags
 
     def _splits(self, X: Any, groups: Any = None, weights: FloatArray | None = None) -> list[Split]:
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        pairwise = get_tags(self.estimator).input_tags.pairwise
+        seed, pairwise = seed_of(self.random_state), get_tags(self.estimator).input_tags.pairwise
         return splits_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise, weights=weights)
 
 
@@ -434,8 +412,8 @@ def is_number(value: Any) -> bool:
 def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) -> int:
     """Return 1 where the best candidate has the largest value of a parameter, -1 for the smallest, and else 0.
 
-    0 too where it is no number, where it has fewer than FEWEST_VALUES values among the candidates that differ from the
-    best in numbers alone, and where the next value towards the middle scores as well.
+    0 too where it is no number, where it has fewer than FEWEST_VALUES among the candidates that differ from the best in
+    numbers alone, and where the next value towards the middle scores as well.
     """
     value, values = candidates[best].get(name), _values(candidates, best, name)
     if not is_number(value) or len(values) < FEWEST_VALUES or values[0] < value < values[-1]:
@@ -449,10 +427,7 @@ def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) ->
 
 
 def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict[str, Any]]:
-    """Return the candidates that have the best one's value of a parameter, with the next value beyond it.
-
-    The values go on by the ratio of the last two, or by their difference if one of these is not positive.
-    """
+    """Return the candidates of the best one's value, with the next: by the ratio or difference of the last two."""
     values = _values(candidates, best, name)
     last, before = (values[-1], values[-2]) if side > 0 else (values[0], values[1])
     further = last * (last / before) if min(last, before) > 0 else last + (last - before)

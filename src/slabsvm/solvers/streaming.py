@@ -26,7 +26,7 @@ from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT
 from slabsvm.gram.products import Thin
-from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.additive import Linear
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import loop

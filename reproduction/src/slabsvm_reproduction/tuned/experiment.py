@@ -165,7 +165,7 @@ class EveryRule(Criterion):
     def __init__(self, nu: float | None) -> None:
         self.nu = nu
 
-    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers:
+    def outliers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers:
         """Return the synthetic outliers of the rules, one rule's below the other's."""
         makers = {**MAKERS, "swaps": _swaps}
         made = [makers[rule.kind](positives, N_OUTLIERS, generator).X for rule in RULES.values()]

@@ -24,7 +24,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
-from slabsvm.ensemble.surprise import Surprise
+from slabsvm.ensemble.ranks import Surprise
 from slabsvm.ensemble.windowed import Window
 from slabsvm.files.models.estimators import Entry, demand, labels, scalar
 from slabsvm.files.models.kinds import (
@@ -44,11 +44,11 @@ from slabsvm.files.models.kinds import (
 from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
+from slabsvm.kernels import NAMED
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.landmarks import Landmarks
-from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.features import Landmarks
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 
-from slabsvm.ensemble.normal_scores import NormalScores
+from slabsvm.ensemble.ranks import NormalScores
 from slabsvm.files.models.estimators import Entry, demand, estimator, labels, scalar
 from slabsvm.files.models.kinds import CONDITIONS, Conditions, Parts, is_array, many, maybe, one_of, rises
 from slabsvm.runtime.fields import FLOATS, INTEGERS, Array, Choice, FittedEstimator, Number, Places

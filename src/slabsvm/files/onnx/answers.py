@@ -14,7 +14,6 @@ from sklearn.pipeline import Pipeline
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, WITHOUT_NEXT, Ranking, Segment, unit_of, usual_size
 from slabsvm.conformal.remoteness import least_mass, needs_reach
-from slabsvm.data.nearest import FARTHEST
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.kernelized import KernelDetector
@@ -26,9 +25,9 @@ from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import USUAL
 from slabsvm.ensemble.dependence import LARGEST, DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier
-from slabsvm.ensemble.neighbours import NeighboursDetector
-from slabsvm.ensemble.surprise import LARGEST as LARGEST_SURPRISE
-from slabsvm.ensemble.surprise import TIE, Surprise
+from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
+from slabsvm.ensemble.ranks import LARGEST as LARGEST_SURPRISE
+from slabsvm.ensemble.ranks import TIE, Surprise
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Outputs, Tensor
 from slabsvm.files.onnx.steps import Inputs, after, view_of

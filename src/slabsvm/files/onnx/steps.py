@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
-from slabsvm.ensemble.normal_scores import NormalScores
+from slabsvm.ensemble.ranks import NormalScores
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import OLDEST_OPSET, Graph, Tensor
 from slabsvm.kernels.features import HellingerMap

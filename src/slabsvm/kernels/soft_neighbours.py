@@ -5,8 +5,8 @@ of it is a weight p_i(x), and
 
     D_j(x) = gamma sum_i p_i(x) (x_j - x_ij)^2
 
-is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020). The D_j add up to the
-mean exponent, of which the logarithm of the mass is minus one part; the other depends on how many samples are near.
+is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020). They add up to the
+mean exponent, which is minus one part of the logarithm of the mass; the other says how many samples are near.
 
 A function f of sums over samples that is no distance, such as a reconstruction error, is followed along the straight
 line from the mean of the near samples, sum_i p_i x_i, to x. What it changes by is the sum over features of
@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray, pieces
+from slabsvm.runtime.arrays import FloatArray, dense, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
@@ -46,8 +46,8 @@ INFINITE = 1e300
 
 
 @dataclass(frozen=True)
-class Around:
-    """What is around some rows."""
+class SoftDistances:
+    """How far rows are from the samples near them, and the sums of kernels there."""
 
     distances: FloatArray  # (n, d): D_j, in the kernel's exponent: without a unit, and finite for rows at any distance
     sums: FloatArray  # (n,) or (n, q): sum_i c_i k(x_i, x)
@@ -55,20 +55,17 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """Samples of an RBF kernel with their coefficients.
-
-    No row's answer depends on the rows that are asked for with it, to the last bit.
-    """
+class SoftNeighbours:
+    """Samples of an RBF kernel with their coefficients. No row's answer depends on the rows asked for with it."""
 
     kernel: RBF
     samples: Any  # (n, d) array or CSR matrix
     coefficients: FloatArray  # (n,) or (n, q): c_i; of several columns the last is the one whose mass counts
 
-    def around(self, X: Any) -> Around:
-        """Return what is around each row of X, (n, d) dense or CSR."""
+    def distances(self, X: Any) -> SoftDistances:
+        """Return how far each row of X, (n, d) dense or CSR, is from the samples near it."""
         n_rows, n_features = X.shape
-        found = Around(
+        found = SoftDistances(
             distances=np.empty((n_rows, n_features)),
             sums=np.empty((n_rows, *self.coefficients.shape[1:])),
             log_mass=np.empty(n_rows),
@@ -80,18 +77,13 @@ class Surroundings:
         return found
 
     def along_lines(self, X: Any, slopes: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return I_j of each row of X, (n, d) dense or CSR.
-
-        slopes takes sums of the coefficients' shape, and returns the derivatives of f by them.
-        """
+        """Return I_j of each row of X, (n, d) dense or CSR; slopes gives the derivatives of f by the sums."""
         nodes, parts = np.polynomial.legendre.leggauss(NODES)
         found = np.empty(X.shape)
         for rows, some, exponents in self._stretches(X):
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 start = self._combined(self._weights(exponents)[0])
-                step = _shortened(
-                    some.toarray() if sp.issparse(some) else some, start, REACH / np.sqrt(self.kernel.gamma)
-                )
+                step = _shortened(dense(some), start, REACH / np.sqrt(self.kernel.gamma))
                 total = np.zeros(start.shape)
                 for node, part in zip(0.5 + 0.5 * nodes, 0.5 * parts, strict=True):
                     total += part * self._gradient(start + node * step, slopes)
@@ -194,7 +186,7 @@ class Surroundings:
         """Return D_j of one row, (1, d), from differences: they have all their digits, and may be scaled."""
         near = np.flatnonzero(weights > NEGLIGIBLE)
         some = self.samples[near]
-        apart = _way(row.toarray() if sp.issparse(row) else row, some.toarray() if sp.issparse(some) else some)
+        apart = _way(dense(row), dense(some))
         found = self.kernel.gamma * (weights[near] @ np.square(apart))
         if not found.sum() <= INFINITE:
             found = weights[near] @ np.square(apart / np.abs(apart).max())

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.surroundings import TYPICAL_ROWS, Surroundings
+from slabsvm.kernels.soft_neighbours import TYPICAL_ROWS, SoftNeighbours
 
 pytestmark = pytest.mark.numeric
 
@@ -45,7 +45,7 @@ def by_definition(samples, coefficients, rows):
 @pytest.mark.parametrize("of_samples", [np.asarray, sp.csr_array], ids=["dense", "CSR"])
 def test_distances_sums_and_mass_are_those_of_the_definition(of_samples, of_rows, samples, coefficients, rows):
     for some in (coefficients, coefficients[:, 0]):
-        found = Surroundings(RBF(GAMMA), of_samples(samples), some).around(of_rows(rows))
+        found = SoftNeighbours(RBF(GAMMA), of_samples(samples), some).distances(of_rows(rows))
         distances, sums, log_mass = by_definition(samples, some, rows)
         # Of CSR rows they are differences of squares of up to 40^2.
         assert np.abs(found.distances - distances).max() <= 1e-10
@@ -59,14 +59,14 @@ def test_typical_is_what_samples_are_from_each_other(samples, coefficients):
         others = np.arange(len(samples)) != i
         expected.append(by_definition(samples[others], coefficients[others], samples[[i]])[0][0])
     for of_samples in (np.asarray, sp.csr_array):
-        surroundings = Surroundings(RBF(GAMMA), of_samples(samples), coefficients)
-        assert surroundings.typical == pytest.approx(np.mean(expected, axis=0), abs=1e-12)
+        soft_neighbours = SoftNeighbours(RBF(GAMMA), of_samples(samples), coefficients)
+        assert soft_neighbours.typical == pytest.approx(np.mean(expected, axis=0), abs=1e-12)
     many = np.random.default_rng(0).normal(size=(TYPICAL_ROWS + 50, 2))
-    part = Surroundings(RBF(GAMMA), many, np.ones(len(many))).typical
+    part = SoftNeighbours(RBF(GAMMA), many, np.ones(len(many))).typical
     others = np.random.default_rng(3).permutation(len(many) - TYPICAL_ROWS)
     reordered = np.concatenate([many[:TYPICAL_ROWS], many[TYPICAL_ROWS:][others]])
-    assert Surroundings(RBF(GAMMA), reordered, np.ones(len(many))).typical == pytest.approx(part, rel=1e-12)
-    assert (Surroundings(RBF(GAMMA), samples[:1], np.ones(1)).typical == 0).all()
+    assert SoftNeighbours(RBF(GAMMA), reordered, np.ones(len(many))).typical == pytest.approx(part, rel=1e-12)
+    assert (SoftNeighbours(RBF(GAMMA), samples[:1], np.ones(1)).typical == 0).all()
 
 
 @pytest.mark.parametrize("of_samples", [np.asarray, sp.csr_array], ids=["dense", "CSR"])
@@ -77,8 +77,8 @@ def test_the_parts_along_a_line_add_up_to_the_change(of_samples, samples, coeffi
     def slopes(sums):
         return 2.0 * sums + [1.0, 0.0, 0.0]
 
-    surroundings = Surroundings(RBF(GAMMA), of_samples(samples), coefficients)
-    parts = surroundings.along_lines(of_samples(rows), slopes)
+    soft_neighbours = SoftNeighbours(RBF(GAMMA), of_samples(samples), coefficients)
+    parts = soft_neighbours.along_lines(of_samples(rows), slopes)
     # Where the lines begin.
     squares = -GAMMA * np.square(rows[:, None] - samples).sum(axis=2)
     p = np.abs(coefficients[:, -1]) * np.exp(squares - squares.max(axis=1, keepdims=True))
@@ -94,7 +94,7 @@ def test_the_parts_along_a_line_add_up_to_the_change(of_samples, samples, coeffi
 def test_rows_beyond_all_squares_have_finite_distances(samples):
     far = np.array([[1e200, 1.0, 0.0, 0.0, 0.0], [1.7e308, -1.7e308, 0.0, 0.0, 0.0]])
     for of_samples in (np.asarray, sp.csr_array):
-        found = Surroundings(RBF(GAMMA), of_samples(samples), np.ones(60)).around(far)
+        found = SoftNeighbours(RBF(GAMMA), of_samples(samples), np.ones(60)).distances(far)
         assert (found.log_mass == -np.inf).all()
         assert (found.sums == 0).all()
         assert np.isfinite(found.distances).all()
@@ -105,6 +105,6 @@ def test_rows_beyond_all_squares_have_finite_distances(samples):
 def test_a_pickle_holds_the_samples_alone(samples):
     expansion = Expansion(RBF(GAMMA), samples, np.ones(60))
     before = pickle.dumps(expansion)
-    assert expansion.surroundings.typical.shape == (5,)
+    assert expansion.soft_neighbours.typical.shape == (5,)
     assert pickle.dumps(expansion) == before
-    assert Expansion(None, np.arange(3), np.ones(3)).surroundings is None
+    assert Expansion(None, np.arange(3), np.ones(3)).soft_neighbours is None
