@@ -117,6 +117,8 @@ def test_scores_are_the_hill_that_draw_scores_draws(X):
         ScoresDisplay.from_estimator(IsolationForest(n_estimators=5).fit(X))
     with pytest.raises(ValueError, match="no scores to draw"):
         ScoresDisplay.from_predictions([np.nan], planes=(0.0, 1.0))
+    with pytest.warns(DeprecationWarning, match=r"ScoresDisplay\.hill is called histogram now"):
+        assert given.hill is given.histogram
 
 
 def test_displays_look_into_pipelines_and_searches(X):

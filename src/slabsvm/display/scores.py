@@ -18,7 +18,7 @@ from slabsvm.ensemble.combination import viewed
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.fitted.sources import rows_in_memory
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.caller import counted
+from slabsvm.runtime.caller import counted, warn_of_name
 
 BINS = (10, 50)
 # Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again
@@ -191,6 +191,12 @@ class ScoresDisplay(Display):
         """Draw it, into axes of yours or into a new figure of pyplot's."""
         self.histogram.draw(self._begin(ax, 8.0, 3.6))
         return self
+
+    @property
+    def hill(self) -> ScoreHistogram:
+        """`histogram`, under its name up to version 0.1; deprecated."""
+        warn_of_name("ScoresDisplay.hill", "histogram")
+        return self.histogram
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
