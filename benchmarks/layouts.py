@@ -1,4 +1,4 @@
-"""Awkward rows: how far the recall that new rows find is from the one foretold, and what a fit costs.
+"""Awkward rows: how far the recall of new rows is from the expected one, and what a fit costs.
 
     python benchmarks/layouts.py [--kind recall|time] [--model auto|one-class|slab] [--rows N ...] [--draws N]
     python benchmarks/layouts.py --read --page docs/developers/layouts.md
@@ -33,7 +33,7 @@ Layout = Callable[[np.random.Generator, int], Array]
 
 N_DRAWS, N_NEW, N_SCALED = 30, 4000, 2000
 RECALL_ROWS, TIME_ROWS = (50, 100, 300), (4000,)
-# What is foretold is off where it is further than this; where no fit warned, it should be within three standard errors.
+# Further than this the expected recall is off; where no fit warned, it should be within three standard errors.
 OFF, ERRORS = 0.015, 3
 MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
     "auto": ("AutoSlabSVM", AutoSlabSVM),
@@ -165,17 +165,17 @@ def drawn(layout: str, model: str, generator: np.random.Generator, *counts: int)
 
 
 def recall(layout: str, model: str, n_rows: int, n_draws: int) -> Record:
-    """Return what new rows found and what was foretold, the means over draws."""
-    found, foretold, warned = [], [], 0
+    """Return the recall of new rows and the expected one, the means over draws."""
+    found, expected, warned = [], [], 0
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(n_draws):
             rows, new = drawn(layout, model, np.random.default_rng(seed), n_rows, N_NEW)
             detector = MODELS[model][1]().fit(rows)
             found.append(float((detector.predict(new) == 1).mean()))
-            foretold.append(float(detector.expected_recall_))
+            expected.append(float(detector.expected_recall_))
             warned += bool(detector.warning_)
-    less = np.subtract(found, foretold)
+    less = np.subtract(found, expected)
     return {
         "kind": "recall",
         "layout": layout,
@@ -183,7 +183,7 @@ def recall(layout: str, model: str, n_rows: int, n_draws: int) -> Record:
         "rows": n_rows,
         "draws": n_draws,
         "found": round(float(np.mean(found)), 4),
-        "foretold": round(float(np.mean(foretold)), 4),
+        "foretold": round(float(np.mean(expected)), 4),
         "less": round(float(less.mean()), 4),
         "error": round(float(less.std(ddof=1) / np.sqrt(n_draws)), 4),
         "warned": warned,
@@ -233,7 +233,11 @@ def report(document: Document) -> str:
     records = document["records"]
     recalls = [record for record in records if record["kind"] == "recall"]
     times = [record for record in records if record["kind"] == "time"]
-    parts = [summary(recalls), by_layout(recalls, "new rows found less foretold", difference)] if recalls else []
+    parts = (
+        [summary(recalls), by_layout(recalls, "accepted share of new rows less the expected one", difference)]
+        if recalls
+        else []
+    )
     if times:
         parts += [by_layout(times, "seconds to learn", seconds("fit")), by_layout(times, "to score", seconds("score"))]
     return "\n\n".join(parts)
@@ -267,7 +271,7 @@ def summary(records: list[Record]) -> str:
             f"| {off} of {len(less)} | {', '.join(f'{layout} ({less[layout]:+.3f})' for layout in silent) or 'none'}"
         )
     head = (
-        f"model | rows | draws | found less foretold, mean | off by more than {OFF} | "
+        f"model | rows | draws | accepted less expected, mean | off by more than {OFF} | "
         f"beyond {ERRORS} standard errors, and no fit warned"
     )
     return table(head, rows, align="lrrrrl")
