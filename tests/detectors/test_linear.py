@@ -1,13 +1,11 @@
 """The linear slab from passes: the optimum, its certificate, and never more memory than a few bands."""
 
 import os
-import re
 import subprocess
 import sys
 import textwrap
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ from sklearn.linear_model import SGDOneClassSVM
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
+from slabsvm import AutoSlabSVM, LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local
 from slabsvm.fitted.sources import rows_in_place
 from slabsvm.kernels.features import Chi2Map
@@ -372,22 +370,20 @@ def test_rows_are_read_where_they_are():
     model.fit(X).predict(X)
 
 
-def test_the_examples_of_the_page_on_large_data_run_and_give_what_they_say(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "results" / "large-data.md").read_text()
-    first, second, third = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exec(first.replace("200_000", "40_000"), names)  # the page's own words, of fewer rows
-        assert names["model"].relative_gap_ <= 1e-3
-        exec(second, names)
-    model, rows = names["model"], names["X"]
+@pytest.mark.filterwarnings("error")
+def test_mapped_counts_and_standardised_rows_are_accepted_as_asked_for(tmp_path):
+    counts = np.random.default_rng(0).poisson(3.0, size=(40_000, 50))
+    np.save(tmp_path / "rows.npy", counts.astype(np.float32))
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert LinearOneClassSlabSVM(nu_upper=0.05, n_jobs=-1).fit(mapped).relative_gap_ <= 1e-3
+    rows = np.random.default_rng(0).normal(size=(20_000, 20))
+    model = LinearOneClassSlabSVM(feature_map="nystroem", nu_upper=0.05).fit(rows)
     assert abs((model.predict(rows) == 1).mean() - 0.85) < 0.02
     assert (model.predict(3 * rows) == 1).mean() < 0.01
-    exec(third.replace("100_000", "20_000"), names)
-    assert "2,000 of 20,000 rows; threshold by the other 18,000" in names["model"].summary()
-    assert abs((names["model"].predict(names["X"]) == 1).mean() - 0.9) < 0.01
+    rows = np.random.default_rng(0).normal(size=(20_000, 8)) * np.arange(1, 9)
+    sampled = AutoSlabSVM(recall=0.9, max_fit_samples=2_000).fit(rows)
+    assert "2,000 of 20,000 rows; threshold by the other 18,000" in sampled.summary()
+    assert abs((sampled.predict(rows) == 1).mean() - 0.9) < 0.01
 
 
 @pytest.mark.parametrize(("nu_upper", "epsilon", "least"), [(0.01, 2 / 3, 10.6), (0.05, 2 / 3, 9.4), (0.05, 0.0, 1.8)])

@@ -207,6 +207,18 @@ def test_what_is_not_left_out_exactly_is_in_the_error(few_left_out):
     np.testing.assert_array_equal(some.scores, all_of_them.scores)
 
 
+@pytest.mark.parametrize("n_planes", [1, 2])
+def test_few_support_vectors_of_many_samples_are_all_exact(n_planes):
+    X = LAYOUTS["cloud"](np.random.default_rng(0), 120)
+    K = problems.rbf(0.01)(X, X)
+    dual = one_class(np.ones(120), 0.02) if n_planes == 1 else one_class_slab(np.ones(120), 0.02, 0.02, 0.5)
+    solution = loop.solve(dual, Dense(K), tol=1e-9)
+    assert np.count_nonzero(dual.beta(solution.multipliers)) < 8
+    all_of_them, found = (leave_one_out(dual, Dense(K), solution, exact=exact) for exact in (1000, 100))
+    np.testing.assert_array_equal(found.scores, all_of_them.scores)
+    assert found.error == 0.0
+
+
 # One feature makes K nearly singular, and a few paths of many fits do not arrive.
 @pytest.mark.warns("Leave-one-out scores are estimates here", cases=["one feature"])
 @pytest.mark.parametrize("estimator", [OneClassSVM(), OneClassSlabSVM()])

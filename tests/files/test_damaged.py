@@ -252,6 +252,30 @@ def test_parameters_that_scikit_learn_takes_and_no_fit_does_are_refused(model, n
     assert text in refusal(written({**members, DOCUMENT: json.dumps(document).encode()}), path)
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        {"int64": 1.5},
+        {"int64": True},
+        {"float64": True},
+        {"labels": {"dtype": "int64", "values": [False, True]}},
+        {"labels": {"dtype": "float64", "values": [True]}},
+        # An array of these words takes 1.6 GB.
+        {"labels": {"dtype": "str", "values": ["a" * 10**6, *"b" * 400]}},
+    ],
+    ids=range(6),
+)
+def test_labels_are_of_their_type_and_no_larger_than_their_words(label, saved, tmp_path):
+    members = read(saved["open set"][0])
+    document = json.loads(members[DOCUMENT])
+    document["model"]["parameters"]["unknown_label"] = label
+    content = written({**members, DOCUMENT: json.dumps(document).encode()})
+    tracemalloc.start()
+    assert "unknown_label" in refusal(content, tmp_path / "file")
+    assert tracemalloc.get_traced_memory()[1] < 100e6
+    tracemalloc.stop()
+
+
 def test_a_pipeline_has_no_cache_in_a_file(tmp_path):
     """Joblib reads pickles from the folder that a pipeline's memory names, at its next fit."""
     path = tmp_path / "model.slab"

@@ -37,7 +37,7 @@ from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
-# Up to so many samples a solver that holds K ends a fit along paths.
+# Up to so many samples K is held for paths, and a solver that holds K ends a fit along them.
 HELD = 2000
 # A solution at this relative gap is an optimum as far as paths go: from one that is not, each has the same detours.
 POLISHED = 1e-6
@@ -58,6 +58,8 @@ EVENTS = 100
 # Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with so
 # many more, or twice as many, it seldom does.
 NEAR, MORE = 32, 64
+# Of more samples K is held where one in so many is free.
+FEW = 4
 # Bytes of K that are computed at once; of K where it is held for paths, and of columns that are computed at once.
 BLOCK_BYTES, COLUMN_BYTES = 2**26, 2**28
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
@@ -108,7 +110,9 @@ class ActiveSet:
     """
 
     def __init__(self, dual: Dual, gram: Gram, solution: Point | Solution, free: BoolArray, allowed: float) -> None:
-        self.dual, self.gram = dual, gram.held() if 8 * dual.n_samples**2 <= COLUMN_BYTES else gram
+        # Where few are free, columns need little of K.
+        many = FEW * int(free.any(axis=0).sum()) >= dual.n_samples and 8 * dual.n_samples**2 <= COLUMN_BYTES
+        self.dual, self.gram = dual, gram.held() if dual.n_samples <= HELD or many else gram
         self.beta, self.scores = dual.beta(solution.multipliers), solution.scores
         self.unit = diagonal = float(gram.diagonal.mean())
         largest = float(np.max(self.beta**2))

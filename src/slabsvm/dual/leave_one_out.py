@@ -192,7 +192,10 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
         if len(donors) < min(LEAST_ARRIVED, size):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
-        scores = corrected(donors)
+        scores, errors = corrected(donors), np.zeros(dual.n_planes)
+        if len(donors) == size:
+            # All are exact.
+            break
         # Chance is in who is left out, as parts of them show, and in which of them another takes after.
         parts = [dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)]
         draws = [dual.offsets(corrected(donors, seed)) for seed in range(PARTS)]

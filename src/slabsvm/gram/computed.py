@@ -103,7 +103,8 @@ class Computed(Gram):
         """How far blocks computed in float32 are off."""
         error = self.kernel.single_precision_error(self._prepared_rows(np.float32))
         if error > COARSE:
-            del self.prepared[np.dtype(np.float32)]
+            # Two threads may find this out at once.
+            self.prepared.pop(np.dtype(np.float32), None)
         return error
 
     @cached_property

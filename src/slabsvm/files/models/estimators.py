@@ -47,8 +47,12 @@ TYPES: dict[str, Any] = {**SCALARS, "int16": np.int16, "int8": np.int8, "uint8":
 TYPES["object"] = object
 NO_FUNCTION = "A file can hold no code, so that a function is not kept"
 # The dtypes of labels, and the types of their values in the file.
-LABELS: dict[str, Any] = {"object": object, "str": str, "bool": bool, "float32": (int, float), "float64": (int, float)}
-LABELS |= {f"{kind}{bits}": int for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+NUMBERS = (int, float)
+LABELS: dict[str, tuple[type, ...]] = {"object": (type(None), bool, str, int, float, *SCALARS.values())}
+LABELS |= {"str": (str,), "bool": (bool,), "float32": NUMBERS, "float64": NUMBERS}
+LABELS |= {f"{kind}{bits}": (int,) for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+# Each word of an array takes what the longest does: in all so many times what the words do, or so many bytes, at most.
+TIMES_ITS_WORDS, WORDS_BYTES = 400, 2**26
 # The parts that each fitted state begins with.
 FEATURES: dict[str, Any] = {
     "n_features_in": Annotated[int | None, fields.Number(size="d")],
@@ -116,7 +120,7 @@ def scalar(found: Any, at: At) -> Any:
     if name == "float" and isinstance(inner, str) and inner in NOT_FINITE:
         return NOT_FINITE[inner]
     value = scalar(inner, at) if name in SCALARS else None
-    at.must(isinstance(value, int | float), text)
+    at.must(type(value) in LABELS.get(name, ()), text)
     try:
         return SCALARS[name](value)
     except (OverflowError, ValueError) as error:
@@ -139,7 +143,11 @@ def labels(size: str, found: Any, at: At) -> Any:
     if not at.reads:
         return {"dtype": name, "values": values}
     try:
-        if all(isinstance(value, LABELS[name]) for value in values):
+        if all(type(value) in LABELS[name] for value in values):
+            if name == "str":
+                sizes = [4 * max(len(word), 1) for word in values]
+                room = max(WORDS_BYTES, TIMES_ITS_WORDS * sum(sizes))
+                at.must(len(sizes) * max(sizes, default=0) <= room, "has a word that is too long for an array of words")
             return np.array(values, dtype=name)
     except OverflowError as error:
         name = f"{name}: {error}"
