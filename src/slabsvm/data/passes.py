@@ -251,7 +251,10 @@ class Mapped(Source):
         return self.source.visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
 
     def mapped(self, survey: Surveyed) -> Surveyed:
-        """Return a survey of the other source as one of the images, of the sample's mean square and 1 or so at most."""
+        """Return a survey of the other source as one of the images.
+
+        Their mean square is that of the sample. No image is longer than 1, but for chance.
+        """
         rows = self.image(survey.rows)
         squares = np.einsum("ij,ij->i", rows, rows)[survey.weights > 0]
         return replace(

@@ -388,7 +388,7 @@ class TightestAtRecall(Criterion):
 
 
 # Its old name is a parameter of no field, so that reading it is left to a property.
-TightestAtRecall.n_strangers = property(lambda criterion: criterion.n_outliers)  # type: ignore[attr-defined]
+TightestAtRecall.n_strangers = property(lambda criterion: criterion.n_outliers)  # type: ignore[attr-defined]  # no field
 
 # Every criterion by the name that a search takes for it.
 NAMED: dict[str, Criterion] = {
