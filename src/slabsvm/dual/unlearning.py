@@ -73,17 +73,9 @@ class Unlearning(ActiveSet):
     """
 
     def __init__(self, dual: Dual, gram: Gram, solution: Solution, free: BoolArray) -> None:
-        from slabsvm.compiled.unlearning import Ends
-
-        allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, float(gram.diagonal.mean())))
-        super().__init__(dual, gram, solution, free, allowed)
+        self.allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, float(gram.diagonal.mean())))
+        super().__init__(dual, gram, solution, free, self.allowed)
         self.solution = solution
-        # Where two planes are one, what both hold of the same samples is not told from beta, and the gap is larger.
-        own = 0.0
-        if self.possible:
-            here = Ends(np.zeros((1, dual.n_samples)), solution.scores[None], self.offsets[None], self.status[None])
-            own = float(self._gaps(*_in_a_row([np.zeros(0, dtype=np.intp)]), here)[0])
-        self.allowed = max(allowed, 2.0 * own) if own < np.inf else allowed
 
     def without(self, sets: list[IndexArray]) -> Unlearned:
         """Return the optima without each set of samples."""
