@@ -26,7 +26,7 @@ from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop

@@ -21,7 +21,7 @@ from harness import Benchmark, Case, Document, Options, Record, Table
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop

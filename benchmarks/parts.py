@@ -52,7 +52,7 @@ def iteration(times: float, options: Options) -> Record:
     matrix = kernel(X, X) + np.eye(len(X))
 
     def solved() -> int:
-        from slabsvm.gram.products import gram_of
+        from slabsvm.gram.computed import gram_of
 
         gram = gram_of(kernel, training.samples, 1)
         return interior.solve(model._dual(training.distinct.weights, kernel, gram), gram).iterations

@@ -7,7 +7,7 @@ import problems
 from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.dual.unlearning import Unlearning
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 
 # Half a unit in the last place of a rounded number.

@@ -9,9 +9,8 @@ import numpy as np
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
-from slabsvm.gram.base import Gram
+from slabsvm.gram.base import Dense, Gram
 from slabsvm.gram.computed import Computed
-from slabsvm.gram.dense import Dense
 from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF

@@ -28,7 +28,7 @@ from slabsvm import (
     SlabCollapseWarning,
 )
 from slabsvm.dual.program import one_class, one_class_slab
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop

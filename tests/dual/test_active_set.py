@@ -10,7 +10,7 @@ from left_out import LAYOUTS, programs
 from slabsvm.dual.active_set import ActiveSet, free_or_next, optimum_from, polished
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 from slabsvm.solvers.tuning import Tuning
 

@@ -8,7 +8,7 @@ from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Solution, Status
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric

@@ -12,9 +12,8 @@ from slabsvm.dual import leave_one_out as loo
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.dual.solution import Solution, Status
-from slabsvm.gram.computed import Computed
-from slabsvm.gram.dense import Dense
-from slabsvm.gram.products import gram_of
+from slabsvm.gram.base import Dense
+from slabsvm.gram.computed import Computed, gram_of
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop

@@ -17,7 +17,7 @@ from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Point
 from slabsvm.dual.unlearning import Unlearning
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric

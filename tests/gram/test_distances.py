@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from slabsvm.gram.distances import SharedDistances
+from slabsvm.gram.computed import SharedDistances
 from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric

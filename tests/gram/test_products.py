@@ -7,8 +7,7 @@ import scipy.sparse as sp
 import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.compiled import additive as _additive
-from slabsvm.gram.computed import Computed
-from slabsvm.gram.products import Sorted, Thin, gram_of
+from slabsvm.gram.computed import Computed, Sorted, Thin, gram_of
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import FromFunction
 from slabsvm.kernels.rbf import RBF

@@ -17,8 +17,7 @@ from test_certified import assert_certified, whole
 import certificate
 from slabsvm import LinearOneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
-from slabsvm.gram.computed import Computed
-from slabsvm.gram.products import gram_of
+from slabsvm.gram.computed import Computed, gram_of
 from slabsvm.kernels import NAMED
 from slabsvm.solvers import interior, loop
 

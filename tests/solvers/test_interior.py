@@ -7,8 +7,8 @@ import pytest
 
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point, Status
-from slabsvm.gram.dense import Dense
-from slabsvm.gram.products import Thin
+from slabsvm.gram.base import Dense
+from slabsvm.gram.computed import Thin
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior

@@ -9,8 +9,8 @@ import pytest
 import certificate
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Point, Status
+from slabsvm.gram.base import Dense
 from slabsvm.gram.computed import Computed
-from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import Limits, _Rounds

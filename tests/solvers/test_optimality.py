@@ -12,8 +12,8 @@ from problems import Problem, by_name
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Solution, Status
+from slabsvm.gram.base import Dense
 from slabsvm.gram.computed import Computed
-from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, loop
 from slabsvm.solvers.tuning import TUNING

@@ -15,8 +15,7 @@ import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.computed import COARSE, Computed
-from slabsvm.gram.products import Thin
+from slabsvm.gram.computed import COARSE, Computed, Thin
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces

@@ -32,7 +32,7 @@ from slabsvm.fitted.principal_components import (
     left_out_errors,
 )
 from slabsvm.fitted.training import Training
-from slabsvm.gram.products import gram_of
+from slabsvm.gram.computed import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray

@@ -17,9 +17,7 @@ from slabsvm.data.distinct import Distinct, distinct_rows, near_copies, same_poi
 from slabsvm.detectors.base import Detector, parameters
 from slabsvm.fitted.model import KernelModel
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import Gram
-from slabsvm.gram.dense import Dense
-from slabsvm.gram.precision import ROUNDING_GAP
+from slabsvm.gram.base import ROUNDING_GAP, Dense, Gram
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, FromFunction, Kernel
@@ -34,7 +32,7 @@ ASYMMETRY = 1e-8
 # It is compared with its mirror image so many bytes at a time.
 COMPARED_BYTES = 2**24
 
-# Makes access to K over the rows of samples, for a number of threads: `slabsvm.gram.products.gram_of`, or one that
+# Makes access to K over the rows of samples, for a number of threads: `slabsvm.gram.computed.gram_of`, or one that
 # remembers distances.
 GramFactory = Callable[[Kernel, Any, int], Gram]
 

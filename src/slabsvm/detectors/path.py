@@ -12,7 +12,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
-from slabsvm.gram.products import gram_of
+from slabsvm.gram.computed import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.sklearn_private import validate_parameters

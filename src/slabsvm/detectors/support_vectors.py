@@ -32,7 +32,7 @@ from slabsvm.fitted.repeats import beside_repeats
 from slabsvm.fitted.resolution import unresolved
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
-from slabsvm.gram.products import gram_of
+from slabsvm.gram.computed import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF

@@ -32,8 +32,7 @@ import numpy as np
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import Gram
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 

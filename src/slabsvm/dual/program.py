@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.gram.precision import ROUNDING_GAP
+from slabsvm.gram.base import ROUNDING_GAP
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.objects import cached_property
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.gram.precision import ROUNDING_GAP
+from slabsvm.gram.base import ROUNDING_GAP
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import cached_property
 

@@ -18,8 +18,7 @@ from slabsvm.dual.active_set import BLOCK_BYTES, EVENTS, GAP, LEAST, NEAR, Activ
 from slabsvm.dual.face import LEAST_SHARE
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import Gram
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 

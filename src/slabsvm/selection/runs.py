@@ -31,7 +31,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training
 from slabsvm.fitted.weighting import routed, routed_before
-from slabsvm.gram.distances import SharedDistances
+from slabsvm.gram.computed import SharedDistances
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import silenced

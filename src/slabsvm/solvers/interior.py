@@ -19,8 +19,7 @@ import numpy as np
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.gram.base import Gram
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 

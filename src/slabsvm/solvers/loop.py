@@ -21,8 +21,7 @@ from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import LARGE
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
-from slabsvm.gram.dense import Dense
+from slabsvm.gram.base import SMALL, Dense, Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products

@@ -25,7 +25,7 @@ from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT
-from slabsvm.gram.products import Thin
+from slabsvm.gram.computed import Thin
 from slabsvm.kernels.additive import Linear
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
