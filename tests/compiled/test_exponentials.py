@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slabsvm.compiled.exponentials import LEAST, exponentials, sums_without
+from slabsvm.compiled.kernels import LEAST, exponentials, sums_without
 
 
 def test_exponentials_are_numpys_to_a_few_units_of_rounding():

@@ -12,7 +12,7 @@ from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point
 from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
-from slabsvm.solvers.tuning import Tuning
+from slabsvm.solvers.loop import Tuning
 
 pytestmark = pytest.mark.numeric
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import problems
 from slabsvm import OneClassSlabSVM
-from slabsvm.compiled import additive as _additive
+from slabsvm.compiled import kernels as _kernels
 from slabsvm.gram.computed import Computed, Sorted, Thin, gram_of
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import FromFunction
@@ -80,7 +80,7 @@ def test_compiled_products_do_what_their_python_text_says():
     gram = Sorted(Intersection(), X)
     beta = np.random.default_rng(0).normal(size=150)
     sums = np.zeros(150)
-    _additive.intersection_products.py_func(*gram._sorted, beta, 0, X.shape[1], sums)
+    _kernels.intersection_products.py_func(*gram._sorted, beta, 0, X.shape[1], sums)
     np.testing.assert_allclose(sums, gram.dot(beta), atol=1e-12)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import problems
 from slabsvm import OneClassSlabSVM
-from slabsvm.compiled import lookup as _lookup
+from slabsvm.compiled import kernels as _loops
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.tables import knots_of
 
@@ -185,7 +185,7 @@ def test_compiled_lookups_do_what_their_python_text_says(name, spread):
     expected = projection(V, beta)(X)
     with pytest.MonkeyPatch.context() as patch:
         for loop in ("fill_lines", "lines", "fractions", "add_up"):
-            patch.setattr(_lookup, loop, getattr(_lookup, loop).py_func)
+            patch.setattr(_loops, loop, getattr(_loops, loop).py_func)
         found = projection(V, beta)(X)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * size_of(V, beta))
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.expansion import TYPICAL_ROWS, Expansion, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.soft_neighbours import TYPICAL_ROWS, SoftNeighbours
 
 pytestmark = pytest.mark.numeric
 

@@ -13,8 +13,7 @@ from slabsvm.gram.base import Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
-from slabsvm.solvers.loop import Limits, _Rounds
-from slabsvm.solvers.tuning import TUNING
+from slabsvm.solvers.loop import TUNING, Limits, _Rounds
 
 pytestmark = pytest.mark.numeric
 

@@ -16,7 +16,7 @@ from slabsvm.gram.base import Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, loop
-from slabsvm.solvers.tuning import TUNING
+from slabsvm.solvers.loop import TUNING
 
 pytestmark = pytest.mark.numeric
 

@@ -20,8 +20,8 @@ from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers import kernel_cache, loop
-from slabsvm.solvers.kernel_cache import LEAST_SPACE, KernelCache, padded
+from slabsvm.solvers import loop, working_set
+from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache, padded
 
 pytestmark = pytest.mark.numeric
 
@@ -43,7 +43,7 @@ def _matrix(gram):
 @pytest.mark.parametrize("n_kept", [0, 7, 40, M])
 @pytest.mark.parametrize("rows_per_piece", [3, 1000])
 def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece, monkeypatch):
-    monkeypatch.setattr(kernel_cache, "pieces", partial(pieces, budget=rows_per_piece * BYTES_PER_ROW))
+    monkeypatch.setattr(working_set, "pieces", partial(pieces, budget=rows_per_piece * BYTES_PER_ROW))
     kept = KernelCache(gram, np.float64, 2 * n_kept * BYTES_PER_ROW)
     assert kept.most_rows == n_kept
     rng = np.random.default_rng(1)
@@ -103,7 +103,7 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
 
 
 def test_what_stays_when_rows_are_dropped_is_what_was_asked_for(gram, K, monkeypatch):
-    monkeypatch.setattr(kernel_cache, "pieces", partial(pieces, budget=30 * BYTES_PER_ROW))
+    monkeypatch.setattr(working_set, "pieces", partial(pieces, budget=30 * BYTES_PER_ROW))
     kept = KernelCache(gram, np.float64, 200 * BYTES_PER_ROW)
     kept.fetch(np.arange(100))
     asked = rows_asked_for(gram, monkeypatch)

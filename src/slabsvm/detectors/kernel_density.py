@@ -20,9 +20,8 @@ from slabsvm.fitted.recall import effective
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
-from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.kernels.expansion import BLOCK_BYTES, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.fields import Array, Number, Rows

@@ -21,8 +21,7 @@ from slabsvm.gram.base import ROUNDING_GAP, Dense, Gram
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, FromFunction, Kernel
-from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.soft_neighbours import SoftNeighbours
+from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
 

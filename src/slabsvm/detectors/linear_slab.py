@@ -29,8 +29,8 @@ from slabsvm.fitted.scale import made_by_few
 from slabsvm.fitted.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.fitted.training import may_be_counts
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
+from slabsvm.kernels.expansion import SoftNeighbours
 from slabsvm.kernels.features import Landmarks, landmarks
-from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic

@@ -17,8 +17,7 @@ from slabsvm.fitted.model import Solved, Unseen
 from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.soft_neighbours import SoftNeighbours
+from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.fields import Number
 

@@ -34,9 +34,8 @@ from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.computed import gram_of
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.soft_neighbours import SoftNeighbours
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

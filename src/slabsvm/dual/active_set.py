@@ -2,7 +2,7 @@
 
 While each sample stays what it is (free, at its cap, or without a multiplier), the optimum moves along a straight line.
 An event ends it: a free multiplier meets its bound, or a sample at its bound meets its plane. With F the free samples,
-B the others and N the inverse of the face's bordered matrix (`slabsvm.dual.face`),
+B the others and N the inverse of the face's bordered matrix (`slabsvm.dual.solution`),
 
     change of [beta_F, q, s_B] = P [r_F, sums, change of beta_B],      P_FF = N_FF,     P_BB = K_BB - K_BF N_FF K_FB
 
@@ -29,9 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point, Solution
+from slabsvm.dual.solution import Face, Point, Solution
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property

@@ -3,7 +3,7 @@
 Near equals hold each other's place: where samples come in groups that are alike, the model without one of them is the
 model with it, and leave-one-out scores (`slabsvm.dual.leave_one_out`) are those of samples that were seen. So a group G
 is left out whole. Let beta_G be taken away while the other free multipliers stay optimal. With F the free samples, M
-the bordered matrix of their face (`slabsvm.dual.face`), N = M^-1, g the group's free samples and H its others,
+the bordered matrix of their face (`slabsvm.dual.solution`), N = M^-1, g the group's free samples and H its others,
 
     z = N (K_FH beta_H, A_H'beta_H),        y = (N_gg)^-1 (beta_g + z_g),        change of beta_F = z_F - N_Fg y,
 
@@ -31,10 +31,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from slabsvm.dual.active_set import AT_BOUND, free_or_next
-from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import followable
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import Face, Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray

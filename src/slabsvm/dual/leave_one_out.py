@@ -2,7 +2,7 @@
 
 A training sample has pulled its own score towards the planes, so planes put at quantiles of training scores reject too
 many new samples. Let r_i = beta_i be taken away, while the other free multipliers stay optimal: with M the bordered
-matrix of the solution's face (`slabsvm.dual.face`) and A_i the planes that sample i supports, its score falls by
+matrix of the solution's face (`slabsvm.dual.solution`) and A_i the planes that sample i supports, its score falls by
 r_i (S_i^2 + A_i'q_i), where
 
     S_i^2 = 1 / (M^-1)_ii,              q_i = -S_i^2 (M^-1)_Ai            for a free sample
@@ -42,10 +42,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.dual.active_set import COLUMN_BYTES, free_or_next
-from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import LEAST_SHARE, Face, Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks

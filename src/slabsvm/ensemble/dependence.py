@@ -82,7 +82,7 @@ class Regressions:
     def _predicted(self, Z: FloatArray) -> FloatArray:
         """Return what each target is expected to be in standardised rows, (n, t), in standard deviations."""
         # numba is imported for the first row that is scored.
-        from slabsvm.compiled.exponentials import sums_without
+        from slabsvm.compiled.kernels import sums_without
 
         slopes, constants = self._linear
         found = np.asarray(sums_without(Z, self._columns, self.targets, self.gammas, self.coefficients))

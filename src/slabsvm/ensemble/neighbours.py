@@ -95,7 +95,7 @@ class _Boxes:
 
     def search(self, rows: Any, own: IndexArray, labels: IndexArray, squares: FloatArray, near: IndexArray) -> None:
         # numba is imported for the first row that is scored.
-        from slabsvm.compiled.nearest import nearest_in_boxes
+        from slabsvm.compiled.neighbours import nearest_in_boxes
 
         rows = np.clip(rows, -FARTHEST, FARTHEST)
         nearest_in_boxes(rows, own, self.boxes, self.low, self.high, self.numbers, labels[self.numbers], squares, near)
@@ -105,7 +105,7 @@ class _Products:
     """Samples, and what their products with rows in float32 say of distances."""
 
     def __init__(self, samples: FloatArray) -> None:
-        from slabsvm.compiled.nearest import LANES
+        from slabsvm.compiled.neighbours import LANES
 
         self.samples = np.ascontiguousarray(samples)
         self.centre = np.median(samples[:CENTRAL], axis=0)
@@ -136,7 +136,7 @@ class _Products:
     def _by_products(
         self, rows: FloatArray, own: IndexArray, labels: IndexArray, squares: FloatArray, near: IndexArray
     ) -> None:
-        from slabsvm.compiled.nearest import ROUNDING, nearest_by_products
+        from slabsvm.compiled.neighbours import ROUNDING, nearest_by_products
 
         about = (rows - self.centre) / self.radius
         sizes = np.sqrt(np.einsum("ij,ij->i", about, about))

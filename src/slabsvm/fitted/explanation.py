@@ -12,7 +12,7 @@ Two kinds of models differ in how they deviate (docs/developers/explanations.md 
 in the decision's unit: the feature's own share, and nothing else. a_j is in proportion to how much h_j varies.
 
 *Distances*, by the RBF kernel: what the decision is short of the reference is divided among the features in proportion
-to D_j, how far the row is in each from the training rows near it (`slabsvm.kernels.soft_neighbours`). a_j is in
+to D_j, how far the row is in each from the training rows near it (`slabsvm.kernels.expansion`). a_j is in
 proportion to what D_j is of samples. A row beyond the slab's peak is too near to too many samples, and that in all
 features: its shares are typical ones of what its decision is.
 """

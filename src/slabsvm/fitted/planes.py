@@ -22,7 +22,7 @@ import numpy as np
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.dual.solution import Status
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
-from slabsvm.kernels.soft_neighbours import SoftNeighbours
+from slabsvm.kernels.expansion import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.fields import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions

@@ -216,14 +216,14 @@ class Sorted(Computed):
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta, in float64; the threads divide the shares of the features among them."""
-        from slabsvm.compiled import additive as _additive
+        from slabsvm.compiled.kernels import intersection_products
 
         del dtype
         starts, order, values = self._sorted
         sums = np.zeros((SHARES, self.n_samples))
 
         def add(part: int, first: int, last: int) -> None:
-            _additive.intersection_products(starts, order, values, beta, first, last, sums[part])
+            intersection_products(starts, order, values, beta, first, last, sums[part])
 
         bounds = np.linspace(0, len(starts) - 1, SHARES + 1).astype(int)
         self.divide(add, range(SHARES), bounds[:-1], bounds[1:])

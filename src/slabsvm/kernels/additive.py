@@ -86,21 +86,21 @@ class Hellinger(_Additive):
 
 
 class _CompiledAdditive(_Additive):
-    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.additive`."""
+    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.kernels`."""
 
     loop: str  # its name
     limit: float  # k(x, z) / sum_j z_j as all x_j grow beyond bounds
 
     def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return the block, a few right-hand rows at a time where they are sparse and wide."""
-        from slabsvm.compiled import additive as _additive
+        from slabsvm.compiled import kernels as _loops
 
         rows = sp.csr_array(left)
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
         for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
             transposed = np.ascontiguousarray(dense(right[columns]).T)
-            getattr(_additive, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
+            getattr(_loops, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
         return out
 
     def far_score(self, vectors: Rows, coefficients: FloatArray) -> float:

@@ -1,19 +1,35 @@
-"""Functions x -> sum_i c_i k(x_i, x): what a fitted kernel model is, and how it is evaluated on new rows."""
+"""Expansions x -> sum_i c_i k(x_i, x): what a fitted kernel model is, on new rows, and which samples are near these.
+
+Under the RBF kernel the samples' mass at x, sum_i |c_i| exp(-gamma |x - x_i|^2), is a soft minimum of squared
+distances. Each sample's share of it is a weight p_i(x), and
+
+    D_j(x) = gamma sum_i p_i(x) (x_j - x_ij)^2
+
+is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020). They add up to the
+mean exponent, which is minus one part of the logarithm of the mass; the other says how many samples are near.
+
+A function f of sums over samples that is no distance, such as a reconstruction error, is followed along the straight
+line from the mean of the near samples, sum_i p_i x_i, to x. What it changes by is the sum over features of
+
+    I_j(x) = integral of df/dx_j dx_j
+
+(Aumann, Shapley 1974; Sundararajan, Taly, Yan 2017). Farther along the line than REACH bandwidths no sample is near.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
-from slabsvm.kernels.soft_neighbours import SoftNeighbours
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces, product
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
@@ -23,6 +39,18 @@ BLOCK_BYTES = 2**24
 LEAST_EXPONENT = -float(np.finfo(np.float64).max)
 # Prepared samples of more bytes are not kept from one call to the next.
 KEPT_BYTES = 2**26
+# Bytes of kernel values, or of features, that are held at once to tell which samples are near.
+NEIGHBOUR_BYTES = 2**22
+# A sample of less weight is no neighbour.
+NEGLIGIBLE = 1e-20
+# What is typical is read off so many samples: their order is a hash, and as good as random.
+TYPICAL_ROWS = 256
+# How far a line goes, in bandwidths 1/sqrt(gamma): kernel values are exp(-36) there. And the nodes of an integral along
+# it, by Gauss and Legendre.
+REACH = 6.0
+NODES = 16
+# Distances of rows so far out that squares overflow add up to this.
+INFINITE = 1e300
 
 
 @dataclass(frozen=True)
@@ -120,3 +148,168 @@ class Expansion:
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what is kept besides is made again."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+@dataclass(frozen=True)
+class SoftDistances:
+    """How far rows are from the samples near them, and the sums of kernels there."""
+
+    distances: FloatArray  # (n, d): D_j, in the kernel's exponent: without a unit, and finite for rows at any distance
+    sums: FloatArray  # (n,) or (n, q): sum_i c_i k(x_i, x)
+    log_mass: FloatArray  # (n,): -inf for rows whose squared distances overflow
+
+
+@dataclass(frozen=True)
+class SoftNeighbours:
+    """Samples of an RBF kernel with their coefficients. No row's answer depends on the rows asked for with it."""
+
+    kernel: RBF
+    samples: Any  # (n, d) array or CSR matrix
+    coefficients: FloatArray  # (n,) or (n, q): c_i; of several columns the last is the one whose mass counts
+
+    def distances(self, X: Any) -> SoftDistances:
+        """Return how far each row of X, (n, d) dense or CSR, is from the samples near it."""
+        n_rows, n_features = X.shape
+        found = SoftDistances(
+            distances=np.empty((n_rows, n_features)),
+            sums=np.empty((n_rows, *self.coefficients.shape[1:])),
+            log_mass=np.empty(n_rows),
+        )
+        for rows, some, exponents in self._stretches(X):
+            found.sums[rows] = self._sums(exponents)
+            weights, found.log_mass[rows] = self._weights(exponents)
+            found.distances[rows] = self._distances(some, weights)
+        return found
+
+    def along_lines(self, X: Any, slopes: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return I_j of each row of X, (n, d) dense or CSR; slopes gives the derivatives of f by the sums."""
+        nodes, parts = np.polynomial.legendre.leggauss(NODES)
+        found = np.empty(X.shape)
+        for rows, some, exponents in self._stretches(X):
+            with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
+                start = self._combined(self._weights(exponents)[0])
+                step = _shortened(dense(some), start, REACH / np.sqrt(self.kernel.gamma))
+                total = np.zeros(start.shape)
+                for node, part in zip(0.5 + 0.5 * nodes, 0.5 * parts, strict=True):
+                    total += part * self._gradient(start + node * step, slopes)
+            found[rows] = step * total
+        return found
+
+    @cached_property
+    def typical(self) -> FloatArray:
+        """The mean D_j of the samples, each from the others, shape (d,); zeros for a single sample."""
+        some = self.samples[:TYPICAL_ROWS]
+        total = np.zeros(some.shape[1])
+        for rows, stretch, exponents in self._stretches(some):
+            exponents[np.arange(len(exponents)), np.arange(rows.start, rows.stop)] = -np.inf
+            total += self._distances(stretch, self._weights(exponents)[0]).sum(axis=0)
+        return np.asarray(total / some.shape[0])
+
+    def _stretches(self, X: Any) -> Iterator[tuple[slice, Any, FloatArray]]:
+        """Yield consecutive stretches of rows, as dense as the samples are, with the exponents of kernel values."""
+        if sp.issparse(self.samples):
+            X = sp.csr_array(X)
+        elif sp.issparse(X):
+            X = X.toarray()
+        for rows in pieces(X.shape[0], 8 * max(self.samples.shape), NEIGHBOUR_BYTES):
+            yield rows, X[rows], self._exponents(X[rows])
+
+    def _weights(self, exponents: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return p_i, (n_rows, n), and the logarithm of the mass, (n_rows,)."""
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(np.abs(self.coefficients.reshape(len(self.coefficients), -1)[:, -1]))
+        weights = exponents + log_weights
+        top = weights.max(axis=1)
+        # From infinitely far away all samples look alike.
+        unreached = np.isneginf(top)
+        weights[unreached] = log_weights
+        weights -= np.where(unreached, log_weights.max(), top)[:, None]
+        np.exp(weights, out=weights)
+        totals = weights.sum(axis=1)
+        weights /= totals[:, None]
+        return weights, top + np.log(totals)
+
+    @ONE_BLAS_THREAD
+    def _exponents(self, rows: Any) -> FloatArray:
+        """Return -gamma |x - x_i|^2, (n_rows, n): of dense rows from differences, so that none depends on another."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(self.samples):
+                samples = self.kernel.prepare(self.samples)
+                exponents = np.asarray(self.kernel.exponents(self.kernel.prepare(sp.csr_array(rows)), samples))
+            else:
+                exponents = cdist(rows, self.samples, "sqeuclidean")
+                exponents *= -self.kernel.gamma
+        # What overflows is infinitely far.
+        exponents[~np.isfinite(exponents)] = -np.inf
+        return np.asarray(exponents, dtype=np.float64)
+
+    def _sums(self, exponents: FloatArray) -> FloatArray:
+        """Return the sums of kernel functions, a row at a time: what a product is rounded to depends on its shape."""
+        with ONE_BLAS_THREAD:
+            values = np.exp(exponents)
+            if self.coefficients.ndim == 1:
+                return np.asarray((values * self.coefficients).sum(axis=1))
+            return np.asarray((values[:, None, :] @ self.coefficients)[:, 0])
+
+    def _combined(self, weights: FloatArray) -> FloatArray:
+        """Return sums of the samples with these weights, (n_rows, n), a row at a time: (n_rows, d)."""
+        if sp.issparse(self.samples):
+            return np.asarray(weights @ self.samples, dtype=np.float64)
+        return np.asarray((weights[:, None, :] @ self.samples)[:, 0], dtype=np.float64)
+
+    def _gradient(self, points: FloatArray, slopes: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return df/dx at dense points, (n_rows, d)."""
+        exponents = self._exponents(points)
+        found = slopes(self._sums(exponents)).reshape(len(points), 1, -1)
+        coefficients = self.coefficients.reshape(len(self.coefficients), -1)
+        pulls = np.exp(exponents) * (found @ coefficients.T)[:, 0]
+        return np.asarray(2.0 * self.kernel.gamma * (self._combined(pulls) - points * pulls.sum(axis=1)[:, None]))
+
+    @ONE_BLAS_THREAD
+    def _distances(self, rows: Any, weights: FloatArray) -> FloatArray:
+        """Return D_j of rows whose neighbours have these weights, (n_rows, d)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._by_moments(rows, weights)
+            by_moments = (found.sum(axis=1) <= INFINITE) & (not self.kernel.differences)
+            for i in np.flatnonzero(~by_moments):
+                found[i] = self._by_differences(rows[[i]], weights[i])
+            return found
+
+    def _by_moments(self, rows: Any, weights: FloatArray) -> FloatArray:
+        """Return D_j from the neighbours' means and mean squares, seen from the kernel's centre."""
+        if sp.issparse(rows):
+            x = rows.toarray().astype(np.float64, copy=False)
+            means, squares = weights @ self.samples, weights @ self.samples.multiply(self.samples)
+        else:
+            centre = 0.0 if self.kernel.centre is None else self.kernel.centre
+            x, samples = np.subtract(rows, centre, dtype=np.float64), self.samples - centre
+            both = (weights[:, None, :] @ np.hstack([samples, np.square(samples)]))[:, 0]
+            means, squares = np.split(both, 2, axis=1)
+        return np.asarray(self.kernel.gamma * np.maximum(x * (x - 2.0 * means) + squares, 0.0))
+
+    def _by_differences(self, row: Any, weights: FloatArray) -> FloatArray:
+        """Return D_j of one row, (1, d), from differences: they have all their digits, and may be scaled."""
+        near = np.flatnonzero(weights > NEGLIGIBLE)
+        some = self.samples[near]
+        apart = _way(dense(row), dense(some))
+        found = self.kernel.gamma * (weights[near] @ np.square(apart))
+        if not found.sum() <= INFINITE:
+            found = weights[near] @ np.square(apart / np.abs(apart).max())
+            found *= INFINITE / found.sum()
+        return np.asarray(found)
+
+
+def _way(rows: FloatArray, start: FloatArray) -> FloatArray:
+    """Return the way from start to rows, no number of which is infinite."""
+    largest = np.finfo(np.float64).max
+    return np.asarray(np.clip(np.subtract(rows, start, dtype=np.float64), -largest, largest))
+
+
+def _shortened(rows: Any, start: FloatArray, reach: float) -> FloatArray:
+    """Return the way from start to rows, (n, d) each, made no longer than reach; squares of it may overflow."""
+    way = _way(rows, start)
+    size = np.maximum(np.abs(way).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    unit = way / size
+    length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))
+    far = size > reach / np.maximum(length, 1.0)
+    return np.asarray(np.where(far, unit * (reach / np.maximum(length, 1.0)), way))

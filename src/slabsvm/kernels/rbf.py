@@ -138,7 +138,7 @@ class RBF(Kernel):
         if sp.issparse(left) or sp.issparse(right) or self.differences or left.shape[0] < FEW_ROWS:
             return super().sums(left, right, coefficients)
         # numba is imported for the first rows that are scored.
-        from slabsvm.compiled.exponentials import exponentials
+        from slabsvm.compiled.kernels import exponentials
 
         left = _ends_exchanged(left)
         columns = np.ascontiguousarray(right.T)

@@ -67,7 +67,7 @@ class WeightVector(Projection):
 
 
 class _Table(Projection):
-    """s(x) = sum_j h_j(x_j), by a function of `slabsvm.compiled.lookup` of this name."""
+    """s(x) = sum_j h_j(x_j), by a function of `slabsvm.compiled.kernels` of this name."""
 
     functions: ClassVar[str]
 
@@ -78,7 +78,7 @@ class _Table(Projection):
 
     def __call__(self, X: Rows) -> FloatArray:
         """Return the sum of the features' functions of each row, some thousand rows at a time."""
-        from slabsvm.compiled import lookup
+        from slabsvm.compiled import kernels as _loops
 
         scores = np.zeros(X.shape[0])
         per_row = X.shape[1] if not sp.issparse(X) else -(-X.nnz // max(X.shape[0], 1))
@@ -88,7 +88,7 @@ class _Table(Projection):
                 values = self._values(some.indptr, some.data)
                 scores[rows] = np.bincount(some.indices, values, minlength=some.shape[0])
             else:
-                lookup.add_up(self.by_feature(X[rows]).T, scores[rows])
+                _loops.add_up(self.by_feature(X[rows]).T, scores[rows])
         return scores
 
     def by_feature(self, X: Rows) -> FloatArray:
@@ -99,10 +99,10 @@ class _Table(Projection):
 
     def _values(self, starts: IntArray, values: FloatArray) -> FloatArray:
         """Return h_j of values that are given by column, of the same shape."""
-        from slabsvm.compiled import lookup
+        from slabsvm.compiled import kernels as _loops
 
         found = np.empty(len(values))
-        getattr(lookup, self.functions)(self.table, starts, values.astype(np.float64, copy=False), found)
+        getattr(_loops, self.functions)(self.table, starts, values.astype(np.float64, copy=False), found)
         return found
 
 
@@ -119,19 +119,19 @@ class IntersectionTable(_Table):
     @cached_property
     def table(self) -> Any:
         """The lines between knots."""
-        from slabsvm.compiled import lookup
+        from slabsvm.compiled import kernels as _loops
 
         slots = self.counts + 1
         empty = np.zeros(int(slots.sum()))
         laid = _laid_out(self.values, self.counts, slots)
-        table = lookup.Lines(_starts(slots), self.counts, laid, intercepts=empty, slopes=empty.copy())
-        lookup.fill_lines(table, _laid_out(self.weights, self.counts, slots))
+        table = _loops.Lines(_starts(slots), self.counts, laid, intercepts=empty, slopes=empty.copy())
+        _loops.fill_lines(table, _laid_out(self.weights, self.counts, slots))
         return table
 
 
 @dataclass(frozen=True, eq=False)
 class Chi2Table(_Table):
-    """s(x) = sum_i beta_i sum_j 2 v_ij x_j / (v_ij + x_j), by a table of `slabsvm.compiled.lookup.Fractions`."""
+    """s(x) = sum_i beta_i sum_j 2 v_ij x_j / (v_ij + x_j), by a table of `slabsvm.compiled.kernels.Fractions`."""
 
     functions: ClassVar[str] = "fractions"
     # As of `Fractions`
@@ -143,24 +143,24 @@ class Chi2Table(_Table):
     @cached_property
     def table(self) -> Any:
         """The fractions."""
-        from slabsvm.compiled import lookup
+        from slabsvm.compiled import kernels as _loops
 
-        return lookup.Fractions(_starts(self.counts), self.counts, self.scales, self.knots, self.weights)
+        return _loops.Fractions(_starts(self.counts), self.counts, self.scales, self.knots, self.weights)
 
     @classmethod
     def of_knots(cls, knots: Knots) -> Self:
         """Return the table of the knots of the v_i."""
-        from slabsvm.compiled import lookup
+        from slabsvm.compiled import kernels as _loops
 
         counts, values, weights = knots
         scales = np.ones(len(counts))
         filled = np.flatnonzero(counts)
         largest = values[np.cumsum(counts)[filled] - 1]
         scales[filled] = 0.5 ** np.maximum(np.frexp(largest)[1], LEAST_EXPONENT)
-        slots = -(-counts // lookup.TOGETHER) * lookup.TOGETHER
+        slots = -(-counts // _loops.TOGETHER) * _loops.TOGETHER
         scaled = _laid_out(values * np.repeat(scales, counts), counts, slots, fill=1.0)
         laid = _laid_out(2.0 * weights * values, counts, slots)
-        return cls(slots, scales, np.maximum(scaled, 1.0 / lookup.LARGEST), laid)
+        return cls(slots, scales, np.maximum(scaled, 1.0 / _loops.LARGEST), laid)
 
 
 def knots_of(vectors: Rows, coefficients: FloatArray) -> Knots:

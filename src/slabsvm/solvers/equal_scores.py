@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point
+from slabsvm.dual.solution import Face, Point
 from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.neighbours import Neighbours
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray

@@ -1,14 +1,18 @@
-"""Which samples a solver works on: those that may become support vectors, those that violate optimality."""
+"""The working set: those samples that may become support vectors or violate optimality, and what a fit keeps of their K."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.gram.base import Gram
+from slabsvm.gram.blocks import Blocks
+from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
 
 # Candidates: the share of support vectors of the part that was solved first, on each side, and half as many again.
 MARGIN = 1.5
@@ -17,6 +21,14 @@ NEWCOMERS = 256
 # Of more samples than there is room for, the worst violators take this share of the room and leave the rest to those
 # whose turn was longest ago: violators alone go on in a corner, since each move makes new ones around it.
 WORST = 0.2
+# The block takes at most this share of the memory, and rows the rest.
+BLOCK_SHARE = 0.5
+# A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
+LEAST_SPACE = 2048
+# For a product, the rows with a coefficient are copied if they are fewer than this share of all.
+FEW = 0.4
+# A working set of this share of all samples takes in the rest, if all of K fits the memory.
+NEARLY_ALL = 0.5
 
 
 def candidates_of(dual: Dual, scores: FloatArray, rough: Solution) -> IndexArray:
@@ -98,3 +110,192 @@ def _choose(chosen: BoolArray, point: Point, how_many: Callable[[FloatArray], in
             n_chosen = min(how_many(violation[movers]), len(movers))
             if n_chosen:
                 chosen[movers[np.argpartition(-violation[movers], n_chosen - 1)[:n_chosen]]] = True
+
+
+class KernelCache:
+    """K among the members of a working set, and rows of K, as many as fit the memory.
+
+    Only newcomers cost kernel values.
+
+    Parameters
+    ----------
+    gram : Gram
+    dtype : float32 or float64
+    cache_bytes : float
+        What rows and block may take together. Rows that do not fit are computed again in every product; a block of
+        least_space members is held whatever it says.
+    least_space : int, default=LEAST_SPACE
+    piece_bytes : int, default=PIECE_BYTES
+        The newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
+
+    Attributes
+    ----------
+    members : (k,) array of intp
+    block : (k, padded) C-contiguous array
+        K among the members, and zeros behind it as far as LANES reach.
+    holds_everything : bool
+        Whether all samples are members, in their own order.
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        dtype: type[np.floating[Any]],
+        cache_bytes: float,
+        least_space: int = LEAST_SPACE,
+        piece_bytes: int = PIECE_BYTES,
+    ) -> None:
+        self.gram, self.dtype, self.cache_bytes = gram, dtype, cache_bytes
+        self.least_space, self.piece_bytes = least_space, piece_bytes
+        self.members: IndexArray = np.zeros(0, dtype=np.intp)
+        self.block: npt.NDArray[np.floating[Any]] = np.zeros((0, 0), dtype=dtype)
+        self.holds_everything = False
+        self._rows = np.empty((0, gram.n_samples), dtype=dtype)
+        self._n_rows = 0
+        # Where each sample is among the rows; -1 where it is not.
+        self._place = np.full(gram.n_samples, -1, dtype=np.intp)
+
+    @property
+    def could_hold_everything(self) -> bool:
+        """Whether all of K fits the memory."""
+        return self.gram.n_samples * self._bytes_per_row <= self.cache_bytes
+
+    @property
+    def matrix(self) -> AnyFloatArray:
+        """All of K, shape (m, m), of a cache that holds everything."""
+        return self.block[: self.gram.n_samples, : self.gram.n_samples]
+
+    @property
+    def blocks(self) -> Blocks:
+        """All of K, held where the cache holds everything."""
+        return Blocks(self.gram, self.dtype, 0.0, self.matrix if self.holds_everything else None)
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows may be kept; none where a product costs less than reading them."""
+        if self.gram.cheap_products or self.holds_everything:
+            return 0
+        # A small memory is left to the block that progress needs.
+        room = (1.0 - BLOCK_SHARE) * self.cache_bytes
+        return min(self.gram.n_samples, int(room // self._bytes_per_row))
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that rows take."""
+        return self._n_rows * self._bytes_per_row
+
+    @property
+    def free_bytes(self) -> float:
+        """What the memory has left for others."""
+        return max(0.0, self.cache_bytes - self.kept_bytes - self.block.nbytes)
+
+    @property
+    def largest(self) -> int:
+        """How many members' block fits its share of the memory, and never too few to make progress."""
+        from slabsvm.compiled.descent import LANES
+
+        most = int(np.sqrt(BLOCK_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize))
+        return max(self.least_space, most // LANES * LANES)
+
+    @property
+    def _bytes_per_row(self) -> int:
+        return self.gram.n_samples * np.dtype(self.dtype).itemsize
+
+    def admit(self, working: IndexArray) -> None:
+        """Make the samples of a working set, in ascending order, the members."""
+        if len(working) > NEARLY_ALL * self.gram.n_samples and self.could_hold_everything:
+            self.admit_everything()
+            return
+        if np.array_equal(working, self.members):
+            return
+        self.fetch(working)
+        size, width = len(working), padded(len(working))
+        old, before = np.full(self.gram.n_samples, -1, dtype=np.intp), self.block
+        if before.nbytes + size * width * before.itemsize + self.kept_bytes <= self.cache_bytes:
+            old[self.members] = np.arange(len(self.members))
+        else:
+            # Values are cheaper than memory that was not given.
+            self.block = before = np.zeros((0, 0), dtype=self.dtype)
+        self.members, self.block = working, np.zeros((size, width), dtype=self.dtype)
+        block = self.block
+        stays = np.flatnonzero(old[working] >= 0)
+        for row in stays:
+            block[row, stays] = before[old[working[row]], old[working[stays]]]
+        new = np.flatnonzero(old[working] < 0)
+        for piece in pieces(len(new), size * block.itemsize, self.piece_bytes):
+            block[new[piece], :size] = self._between(working[new[piece]], working)
+        block[np.ix_(stays, new)] = block[np.ix_(new, stays)].T
+
+    def admit_everything(self) -> None:
+        """Make all samples members, in their own order; the block then serves as the rows."""
+        n_samples = self.gram.n_samples
+        self.members, self.holds_everything = np.arange(n_samples), True
+        self._rows, self._n_rows = self._rows[:0].copy(), 0
+        self._place[:] = -1
+        self.block = np.zeros((0, 0), dtype=self.dtype)
+        self.block = np.zeros((n_samples, padded(n_samples)), dtype=self.dtype)
+        self.gram.block(self.members, None, self.dtype, out=self.matrix)
+
+    def product(self, beta: FloatArray) -> FloatArray:
+        """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K where there is room."""
+        if self.holds_everything:
+            return self.blocks.times(beta)
+        if self.gram.cheap_products:
+            return self.gram.dot(beta, self.dtype)
+        self.fetch(np.flatnonzero(beta))
+        total, known = np.zeros(self.gram.n_samples), np.flatnonzero(self._place >= 0)
+        known = known[self._place[known].argsort()]
+        # Sums over pieces are in float64.
+        for piece in pieces(self._n_rows, self._bytes_per_row):
+            total += combined(beta[known[piece]], self._rows[piece])
+        elsewhere = np.where(self._place < 0, beta, 0.0)
+        return total + self.gram.dot(elsewhere, self.dtype) if elsewhere.any() else total
+
+    def fetch(self, samples: IndexArray) -> None:
+        """Keep the rows of these samples, as many as there is room for; drop others where there is none."""
+        most, missing = self.most_rows, samples[self._place[samples] < 0]
+        if self._n_rows + len(missing) > most:
+            self._drop_others(samples)
+            missing = missing[: max(0, most - self._n_rows)]
+        if len(missing) and not len(self._rows):
+            # Memory that is not written to yet is none.
+            self._rows = np.empty((self.most_rows, self.gram.n_samples), dtype=self.dtype)
+        for piece in pieces(len(missing), self._bytes_per_row):
+            some = missing[piece]
+            rows = slice(self._n_rows, self._n_rows + len(some))
+            self.gram.block(some, None, self.dtype, out=self._rows[rows])
+            self._place[some], self._n_rows = np.arange(rows.start, rows.stop), rows.stop
+
+    def _drop_others(self, samples: IndexArray) -> None:
+        """Keep the rows of these samples alone."""
+        kept = samples[self._place[samples] >= 0]
+        kept = kept[self._place[kept].argsort()]
+        places = self._place[kept]
+        # In the order in which they are, no row is written over before it has moved.
+        for piece in pieces(len(kept), self._bytes_per_row):
+            self._rows[piece] = self._rows[places[piece]]
+        self._place[:] = -1
+        self._place[kept], self._n_rows = np.arange(len(kept)), len(kept)
+
+    def _between(self, rows: IndexArray, columns: IndexArray) -> AnyFloatArray:
+        """Return K[rows][:, columns], from the kept rows and, for others, from the gram."""
+        values, known = np.empty((len(rows), len(columns)), dtype=self.dtype), self._place[rows] >= 0
+        for target, place in zip(np.flatnonzero(known), self._place[rows[known]], strict=True):
+            self._rows[place].take(columns, out=values[target], mode="clip")
+        if not known.all():
+            values[~known] = self.gram.block(rows[~known], columns, self.dtype)
+        return values
+
+
+def padded(size: int) -> int:
+    """Return the least multiple of the compiled descent's LANES that is at least size."""
+    from slabsvm.compiled.descent import LANES
+
+    return -(-size // LANES) * LANES
+
+
+def combined(coefficients: FloatArray, rows: AnyFloatArray) -> AnyFloatArray:
+    """Return the combination of rows, shape (m,), with these coefficients, in the rows' precision."""
+    factors = coefficients.astype(rows.dtype)
+    moved = np.flatnonzero(factors)
+    return factors @ rows if len(moved) > FEW * len(factors) else factors[moved] @ rows[moved]

@@ -315,7 +315,7 @@ def _of_parts(value: Any) -> Conditions:
             in_order = (first[1:] | (knots[1:] > knots[:-1])).all() and knots.min(initial=1.0) > 0
             yield in_order, "each feature's knots must be positive and in ascending order"
         case Chi2Table(counts=counts, knots=knots):
-            from slabsvm.compiled.lookup import TOGETHER
+            from slabsvm.compiled.kernels import TOGETHER
 
             whole = _add_up(counts, knots) and not (counts % TOGETHER).any()
             yield whole, "the counts of knots do not add up to these"
