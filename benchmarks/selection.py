@@ -34,7 +34,7 @@ from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.detectors.answers import Answer
 from slabsvm.kernels import bandwidth
 from slabsvm.selection.criteria import MAKERS, Criterion, Recall, SyntheticOutliers, TightestAtRecall
-from slabsvm.selection.journal import Journal
+from slabsvm.selection.runs import Journal
 
 EVERY = {"--every": {"type": int, "default": 1, "metavar": "N", "help": "take every N-th of Letter's letters"}}
 KINDS = {"marginals": 1000, "volume": 2000}

@@ -218,8 +218,7 @@ def _journals(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
     import numpy as np
 
     from slabsvm.selection import Journal
-    from slabsvm.selection.journal import _line
-    from slabsvm.selection.runs import _recorded
+    from slabsvm.selection.runs import _line, _recorded
     from slabsvm_reproduction.run.protocol import known_records
     from slabsvm_reproduction.voc.feature_store import FeatureStore
 
@@ -314,7 +313,7 @@ READERS: tuple[Reader, ...] = (
     Reader("annotations", ("slabsvm_reproduction.voc.annotation",), _annotations, _voc_seeds, VOC_WORDS),
     Reader(
         "journals",
-        ("slabsvm.selection.journal", "slabsvm_reproduction.run.protocol"),
+        ("slabsvm.selection.runs", "slabsvm_reproduction.run.protocol"),
         _journals,
         _journal_seeds,
         (b'"checksum"', b'"rows"', b'"crc32"', b"1e999", b"NaN", b"[[", b'"measured"', b"9" * 40, b'"recall"'),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
+    from slabsvm.detectors.answers import explain, p_values
     from slabsvm.detectors.base import SlabCollapseWarning
-    from slabsvm.detectors.explained import explain, p_values
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
@@ -99,9 +99,9 @@ HOMES = {
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
     "contamination": "conformal.p_values",
-    "explain": "detectors.explained",
+    "explain": "detectors.answers",
     "fit_path": "detectors.path",
-    "p_values": "detectors.explained",
+    "p_values": "detectors.answers",
 }
 
 

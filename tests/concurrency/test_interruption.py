@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import many
 from slabsvm import DriftMonitor
-from slabsvm.fitted.principal_components import all_left_out_errors, centred, components
+from slabsvm.detectors.kernel_pca import all_left_out_errors, centred, components
 from slabsvm.runtime.blas import apart
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]

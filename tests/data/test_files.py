@@ -195,7 +195,7 @@ class TestJournal:
         def full(*_, **__):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("slabsvm.selection.journal.open_regular", full)
+        monkeypatch.setattr("slabsvm.selection.runs.open_regular", full)
         with pytest.raises(OSError, match="No space left on device") as refused:
             journal.append({"number": 9})
         assert refused.value.filename == str(journal.path)

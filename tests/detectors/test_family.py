@@ -27,9 +27,9 @@ from slabsvm import (
     SlabCollapseWarning,
 )
 from slabsvm.compiled import secular as _secular
+from slabsvm.detectors.kernel_pca import LANCZOS_SIZE
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere
-from slabsvm.fitted.principal_components import LANCZOS_SIZE
 from slabsvm.gram.base import Dense
 from slabsvm.kernels import bandwidth
 from slabsvm.solvers import loop

@@ -1,6 +1,6 @@
 """Rows far from all samples, and rows that break what holds the samples together.
 
-Every fit looks whether a row infinitely far away would be accepted (`slabsvm.fitted.infinity`). The table
+Every fit looks whether a row infinitely far away would be accepted (`slabsvm.fitted.diagnosis`). The table
 below looks again, at every detector with every kernel: such a row is rejected, or the fit has warned and said what to
 do.
 """

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import AutoSlabSVM, LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local
-from slabsvm.fitted.sources import rows_in_place
+from slabsvm.fitted.training import rows_in_place
 from slabsvm.kernels.features import Chi2Map
 from slabsvm.solvers.streaming import PassTuning
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.compiled import kernels as _loops
-from slabsvm.kernels.additive import Chi2, Intersection
-from slabsvm.kernels.tables import knots_of
+from slabsvm.kernels.additive import Chi2, Intersection, knots_of
 
 pytestmark = pytest.mark.numeric
 

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from slabsvm.kernels.rows import product
+from slabsvm.runtime.arrays import row_products
 
 pytestmark = pytest.mark.numeric
 
@@ -34,6 +34,6 @@ def test_a_product_warns_of_nothing_that_lies_beside_its_rows(dtype, n_columns):
         exact = left.astype(np.float64) @ right.astype(np.float64).T
         out = np.empty((n_rows, 1250), dtype)
         fill_the_stack_with_signalling_nans()
-        found = product(left, right, out)
+        found = row_products(left, right, out)
         bound = 2 * n_columns * np.finfo(dtype).eps * (np.abs(left) @ np.abs(right).T)
         assert (np.abs(found - exact) <= bound).all()

@@ -13,8 +13,7 @@ from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
-from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products, surplus
-from slabsvm.solvers.loop import TUNING
+from slabsvm.solvers.loop import TUNING, equal_scores, equal_scores_by_products, surplus
 
 
 def problem(n_samples, gamma=0.3):

@@ -358,7 +358,7 @@ def test_a_full_disk_is_told_with_the_file_and_the_remedy(tmp_path, monkeypatch)
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("slabsvm.selection.journal.open_regular", full)
+    monkeypatch.setattr("slabsvm.selection.runs.open_regular", full)
     result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
     assert_plain_error(result, "toy.jsonl: No space left on device. Make room and give the command again: what")
 

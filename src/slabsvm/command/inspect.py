@@ -93,7 +93,7 @@ def facts(model: Pipeline, path: Path) -> dict[str, Any]:
 
 def parts(detector: Any) -> list[Any]:
     """Return the models that a detector asks, itself if it asks no others."""
-    from slabsvm.fitted.pipelines import final_detector
+    from slabsvm.detectors.answers import final_detector
 
     inner = getattr(detector, "members_", None) or getattr(detector, "estimators_", None)
     return [part for one in inner for part in parts(final_detector(one))] if inner else [detector]
@@ -101,7 +101,7 @@ def parts(detector: Any) -> list[Any]:
 
 def warnings_of(detector: Any) -> list[str]:
     """Return what the fits of a detector and its parts have warned of and kept, each once."""
-    from slabsvm.fitted.pipelines import final_detector
+    from slabsvm.detectors.answers import final_detector
 
     inner = map(final_detector, getattr(detector, "estimators_", None) or ())
     texts = [getattr(one, "warning_", "") for one in (detector, *inner)]
@@ -126,7 +126,7 @@ def said(model: Pipeline, path: Path) -> list[str]:
 
 def summary(detector: Any) -> list[str]:
     """Return what a detector says of its fit, or what its attributes say."""
-    from slabsvm.fitted.pipelines import final_detector
+    from slabsvm.detectors.answers import final_detector
 
     if hasattr(detector, "summary"):
         return str(detector.summary()).splitlines()
@@ -171,8 +171,8 @@ def _plain(value: Any) -> Any:
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
     from slabsvm.command.report import document, table
+    from slabsvm.detectors.answers import final_detector
     from slabsvm.display.scores import scores_svg
-    from slabsvm.fitted.pipelines import final_detector
 
     drawn: list[str] = []
     for one in map(final_detector, (model[-1], *getattr(model[-1], "estimators_", ()))):

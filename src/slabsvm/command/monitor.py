@@ -291,7 +291,7 @@ def state_of(path: Path) -> DriftMonitor | None:
 
 def facts_of(monitor: DriftMonitor) -> dict[str, Any]:
     """Return what `monitor --json` says of a monitor."""
-    from slabsvm.fitted.pipelines import final_detector
+    from slabsvm.detectors.answers import final_detector
 
     rate = monitor.rate()
     return {

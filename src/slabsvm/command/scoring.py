@@ -19,7 +19,7 @@ import numpy as np
 from slabsvm.command.fit import expected_recall
 from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import printable, read_no_more, say
-from slabsvm.detectors.explained import refuse_mixers, shares_of
+from slabsvm.detectors.answers import refuse_mixers, shares_of
 from slabsvm.tables.columns import Encoded, Numbers, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import TableEncoder, require_columns
 from slabsvm.tables.texts import NO_MARKS
@@ -405,8 +405,8 @@ def loaded(path: Path) -> Pipeline:
     from sklearn.utils.validation import check_is_fitted
 
     from slabsvm import DriftMonitor
+    from slabsvm.detectors.answers import unwrapped
     from slabsvm.files import load
-    from slabsvm.fitted.pipelines import unwrapped
     from slabsvm.tables import TableEncoder
 
     model = load(path)

@@ -39,9 +39,8 @@ from slabsvm.conformal.p_values import (
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
 from slabsvm.data.checks import reading
-from slabsvm.detectors.answers import answer, refuse_classifier
+from slabsvm.detectors.answers import answer, explanation_of, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few, takes_unnamed
-from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM

@@ -21,8 +21,7 @@ from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import Distinct, equal_rows, near_copies, numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
-from slabsvm.fitted.training import may_be_counts
-from slabsvm.fitted.weighting import checked_weights, fit_with, takes_groups
+from slabsvm.fitted.training import checked_weights, fit_with, may_be_counts, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import silenced

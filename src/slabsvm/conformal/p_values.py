@@ -52,7 +52,7 @@ from scipy.stats import beta, false_discovery_control
 
 from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.fields import Array
+from slabsvm.runtime.objects import Array
 
 # alpha (n + 1) counts as a whole number if it is within this share of one.
 WHOLE = 1e-9

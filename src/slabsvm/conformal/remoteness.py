@@ -20,10 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
+from slabsvm.detectors.answers import taken_by, unwrapped
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.fitted.model import SupportVectorModel
-from slabsvm.fitted.pipelines import taken_by, unwrapped
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing

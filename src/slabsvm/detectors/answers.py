@@ -1,25 +1,33 @@
-"""How a detector of any library answers rows, and whether its scores run the right way.
+"""Answers of any fitted model, a detector, a pipeline or a search: labels, scores, p-values, and reasons by feature.
 
-Larger is more normal here and in scikit-learn, and less normal in some libraries.
+Larger scores are more normal here and in scikit-learn, and less normal in some libraries: which way they run is
+checked here, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import is_classifier
+from sklearn.base import OneToOneFeatureMixin, is_classifier
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Detector
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 REMEDY = (
     "Wrap it in a class whose decision_function is minus this one's and whose predict gives +1 for rows that are "
     "accepted and -1 for the others, as scikit-learn's detectors do."
 )
+# Their features have the names of those that they are given, and depend on the whole row: its length.
+MIXERS = (Normalizer, TfidfTransformer)
 
 
 @dataclass(frozen=True)
@@ -123,3 +131,213 @@ def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]
             f"{name} gives rejected rows larger scores than accepted rows, so its scores run the other way: larger "
             f"must be more normal. {REMEDY}"
         )
+
+
+def unwrapped(model: Any) -> tuple[list[tuple[str, Any]], Any]:
+    """Return the steps before the detector at the end of pipelines and fitted searches, by their names, and it."""
+    if isinstance(model, Pipeline):
+        before, final = unwrapped(model[-1])
+        own = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
+        return [*own, *before], final
+    return unwrapped(model.best_estimator_) if hasattr(model, "best_estimator_") else ([], model)
+
+
+def final_detector(model: Any) -> Any:
+    """Return the detector at the end of pipelines and fitted searches: the model itself if it is neither."""
+    return unwrapped(model)[1]
+
+
+def predict_learned(model: Any, X: Any) -> npt.NDArray[np.intp]:
+    """Return what `fit_predict` answers rows that a pipeline, a search or a detector was fitted to, (n_samples,)."""
+    final = final_detector(model)
+    # A detector of another library knows no row without itself.
+    return np.asarray(
+        final._predict_learned(as_taken(model, X)) if hasattr(final, "_predict_learned") else model.predict(X)
+    )
+
+
+def as_taken(model: Any, X: Any) -> Any:
+    """Return rows as the detector at the end of fitted pipelines and searches takes them."""
+    return taken_by(unwrapped(model)[0], X)
+
+
+def taken_by(steps: Iterable[tuple[str, Any]], X: Any) -> Any:
+    """Return rows as what comes behind some steps takes them."""
+    for _, step in steps:
+        X = step.transform(X)
+    return X
+
+
+def explain(model: Any, X: Any) -> Any:
+    """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
+
+    That is `model.explain(X)`, for pipelines and searches too: a step that takes each feature by itself, such as a
+    scaler, leaves shares as they are, and behind a `TableEncoder` they are those of the table's columns.
+
+    Parameters
+    ----------
+    model : fitted detector of this package, or a pipeline that ends in one, or a search for either
+        Of an `OpenSetClassifier` rows add up to the largest of a row's decisions.
+    X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+
+    Returns
+    -------
+    shares : (n_samples, n_features) array of float64, or frame
+        Rows add up to the decision_function. A negative share pushes the row out. Where X is a frame it is one, too,
+        with the names of the columns; of a pipeline that begins with a `TableEncoder` those that the encoder takes.
+
+    Raises
+    ------
+    ValueError
+        For a step that mixes features, a kernel that does not know them one by one, and detectors of other libraries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from slabsvm import OneClassSlabSVM, explain
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = make_pipeline(StandardScaler(), OneClassSlabSVM()).fit(X)
+    >>> explain(model, [[0.0, 7.0, 0.0]]).argmin(axis=1)
+    array([1])
+    """
+    shares, names = shares_and_names(model, X)
+    if not hasattr(X, "columns"):
+        return shares
+    names = [str(name) for name in X.columns] if names is None else names
+    if len(names) != shares.shape[1]:
+        return shares
+    if hasattr(X, "iloc"):
+        return type(X)(shares, columns=names, index=X.index)
+    # Polars takes columns by name, and has no index.
+    return type(X)(dict(zip(names, shares.T, strict=True)))
+
+
+def p_values(model: Any, X: Any) -> FloatArray:
+    """Return the p-value of each row, shape (n_samples,): of new positives a share of about p has at most p.
+
+    That is the method of that name of the detector at the end of pipelines and searches, such as `AutoSlabSVM` and
+    `ConformalDetector`, which promises it. Of others it is the share of the learned rows, each without itself, that are
+    no more normal: (1 + their number) / (1 + n), in which rows of all weights but 0 count alike.
+
+    Parameters
+    ----------
+    model : fitted detector of this package, or a pipeline that ends in one, or a search for either
+    X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+
+    Raises
+    ------
+    ValueError
+        For a detector that keeps no scores of the rows that it learned, as with offsets="training".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from slabsvm import OneClassSVM, p_values
+    >>> X = np.random.default_rng(0).normal(size=(199, 2))
+    >>> p_values(make_pipeline(StandardScaler(), OneClassSVM()).fit(X), [[9.0, 9.0]])
+    array([0.005])
+    """
+    check_is_fitted(model)
+    final, rows = unwrapped(model)[1], as_taken(model, X)
+    if hasattr(final, "p_values"):
+        return np.asarray(final.p_values(rows))
+    if (learned := getattr(final, "loo_decisions_", None)) is None:
+        raise ValueError(
+            f"{type(final).__name__} keeps no scores of its training rows, so it has no p-values. Put it into a "
+            "ConformalDetector, or fit it with offsets='leave-one-out'."
+        )
+    return shares_of(learned, final.decision_function(rows))
+
+
+def shares_of(learned: FloatArray, decisions: FloatArray) -> FloatArray:
+    """Return the share of learned rows, each with its left-out decision, (n,), that are no more normal: (n_new,)."""
+    known = np.sort(learned[~np.isnan(learned)])
+    return np.asarray((1 + np.searchsorted(known, decisions, side="right")) / (1 + len(known)))
+
+
+def shares_and_names(model: Any, X: Any) -> tuple[FloatArray, list[str] | None]:
+    """Return what each feature adds to the decision of each row, (n, d), and the names of a table's columns.
+
+    The names are None where no step reads a table.
+    """
+    final, rows, table = _last_step_and_table(model, X, asked="explain")
+    shares = np.asarray(final.explain(rows))
+    return (shares, None) if table is None else (table.added_up(shares), table.names)
+
+
+def explanation_of(model: Any, X: Any) -> Explanation:
+    """Return the explanation of rows by a fitted model, a pipeline or a search."""
+    final, rows, table = _last_step_and_table(model, X, asked="_explanation")
+    found: Explanation = final._explanation(rows)
+    return found if table is None else table.of_columns(found)
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A table's rows at the step that reads tables: a `TableEncoder`, which knows the column of each coordinate."""
+
+    encoder: Any
+    strange: BoolArray  # (n, n_columns): which cells are like none that was learned
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.encoder.columns_]
+
+    def added_up(self, shares: FloatArray) -> FloatArray:
+        """Return the shares of coordinates, added up by column."""
+        return np.asarray(self.encoder.by_column(shares, self.strange))
+
+    def of_columns(self, found: Explanation) -> Explanation:
+        """Return the explanation of the same decisions by columns."""
+        none = np.zeros((1, self.strange.shape[1]), dtype=bool)
+        typical = self.encoder.by_column(found.typical[None], none)[0]
+        return Explanation(typical, found.reference, found.decisions, self.added_up(found.deviations))
+
+
+def last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the detector at the end of pipelines and searches, and rows as it takes them, feature by feature.
+
+    Raises ValueError for a step that makes other features of those given.
+    """
+    check_is_fitted(model)
+    before, final = unwrapped(model)
+    refuse_mixers(before)
+    return final, as_taken(model, X)
+
+
+def _last_step_and_table(model: Any, X: Any, asked: str) -> tuple[Any, Any, ReadTable | None]:
+    """Return the same, and the table where a step reads one: of its coordinates the columns are known.
+
+    Raises ValueError for a detector without the method that is asked.
+    """
+    check_is_fitted(model)
+    before, final = unwrapped(model)
+    table = None
+    for place, (_, step) in enumerate(before):
+        if hasattr(step, "by_column"):
+            table = ReadTable(step, step.encoded(taken_by(before[:place], X)).strange)
+            before = before[:place] + before[place + 1 :]
+            break
+    refuse_mixers(before)
+    if not hasattr(final, asked):
+        raise ValueError(
+            f"{type(final).__name__} is no detector of this package, so what each feature adds to a decision is "
+            "unknown. Use AutoSlabSVM or another detector of slabsvm."
+        )
+    return final, as_taken(model, X), table
+
+
+def refuse_mixers(steps: Iterable[tuple[str, Any]]) -> None:
+    """Raise ValueError where one of a pipeline's steps makes other features of those given."""
+    for name, step in steps:
+        if not isinstance(step, OneToOneFeatureMixin) or isinstance(step, MIXERS):
+            raise ValueError(
+                f"The pipeline's step {name!r} ({type(step).__name__}) mixes features, so the share of each original "
+                "feature is unknown. Explain the features that the step returns: "
+                "pipeline[-1].explain(pipeline[:-1].transform(X))."
+            )

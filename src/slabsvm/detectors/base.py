@@ -21,11 +21,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies
 from slabsvm.fitted import recall
+from slabsvm.fitted.diagnosis import made_by_few
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
-from slabsvm.fitted.scale import made_by_few
-from slabsvm.fitted.training import Training
-from slabsvm.fitted.weighting import checked_weights
+from slabsvm.fitted.training import Training, checked_weights
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn

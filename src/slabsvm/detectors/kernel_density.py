@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Detector, accepted_share, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
-from slabsvm.fitted import infinity
+from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.recall import effective
@@ -24,8 +24,7 @@ from slabsvm.kernels.expansion import BLOCK_BYTES, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.fields import Array, Number, Rows
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.objects import Array, Number, Rows, cached_property
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.
@@ -183,7 +182,7 @@ class KernelDensityDetector(Detector):
         if offset < LEAST_LOG_DENSITY:
             offset = LEAST_LOG_DENSITY
             alone = 1.0 - accepted_share(scores, counts, offset)
-            infinity_warning = infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
+            infinity_warning = diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
         if self.offsets == "training" and len(shares) > 1:

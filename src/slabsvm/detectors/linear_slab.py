@@ -20,14 +20,26 @@ from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Along, Local, Mapped, Source, Surveyed
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters
 from slabsvm.dual.program import one_class_slab
+from slabsvm.fitted.diagnosis import made_by_few
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import rounding_of
-from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
+from slabsvm.fitted.planes import (
+    SLAB_CONSTRAINTS,
+    SlabPlanes,
+    beside_repeats,
+    nominal_recall,
+    planes_at,
+    refuse_impossible,
+)
 from slabsvm.fitted.recall import LOST_RECALL, alike, too_uneven
-from slabsvm.fitted.repeats import beside_repeats
-from slabsvm.fitted.scale import made_by_few
-from slabsvm.fitted.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
-from slabsvm.fitted.training import may_be_counts
+from slabsvm.fitted.training import (
+    is_dask,
+    may_be_counts,
+    refuse_what_is_not_finite,
+    rows_in_memory,
+    rows_in_place,
+    source_of,
+)
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import SoftNeighbours
 from slabsvm.kernels.features import Landmarks, landmarks

@@ -13,10 +13,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.answers import answer, refuse_other_polarity
+from slabsvm.detectors.answers import answer, final_detector, refuse_other_polarity
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.fitted.pipelines import final_detector
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import ExtraMissingError
 

@@ -19,7 +19,7 @@ from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.fields import Number
+from slabsvm.runtime.objects import Number
 
 
 @parameters

@@ -25,18 +25,17 @@ from slabsvm.dual.leave_one_group_out import groups_left_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, errors_of, largest_error, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
-from slabsvm.fitted import infinity, recall
+from slabsvm.fitted import diagnosis, recall
+from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Model, Solved, Start, Support, SupportVectorModel, Unseen, rounding_of
-from slabsvm.fitted.repeats import beside_repeats
-from slabsvm.fitted.resolution import unresolved
+from slabsvm.fitted.planes import beside_repeats
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.computed import gram_of
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.base import Kernel, Projection
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
@@ -289,7 +288,7 @@ class SupportVectorDetector(KernelDetector):
         lying = unseen.scores
         if left_out is not None and unseen.groups is None:
             lying, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
-        infinity_warning, offsets = infinity.planes_outside(
+        infinity_warning, offsets = diagnosis.planes_outside(
             solved,
             unseen,
             offsets,

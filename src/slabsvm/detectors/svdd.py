@@ -17,10 +17,9 @@ from slabsvm.fitted.explanation import Explanation, Usual
 from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
-from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.tables import Projection
+from slabsvm.kernels.base import Kernel, Projection
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.fields import Number
+from slabsvm.runtime.objects import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 # C is compared with the least that is feasible up to this relative rounding error.

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.display.figures import Display, legend, lighten, next_colour, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import CURVES, GREEN, INK, LINE, NOVEL, SEQUENCE, SOFT, VIOLET
-from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.monitoring.course import RATES, rates
 from slabsvm.monitoring.monitor import DriftMonitor
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve

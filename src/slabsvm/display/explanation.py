@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.explained import last_step, shares_and_names
+from slabsvm.detectors.answers import as_taken, final_detector, last_step, shares_and_names
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT
-from slabsvm.fitted.pipelines import as_taken, final_detector
-from slabsvm.kernels.tables import Projection
+from slabsvm.kernels.base import Projection
 from slabsvm.runtime.arrays import FloatArray, dense
 from slabsvm.runtime.caller import counted
 

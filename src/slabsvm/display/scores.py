@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.display.explanation import as_table, names_of
 from slabsvm.display.figures import Display, legend, lighten, require_matplotlib, shown_figure, svg
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import viewed
-from slabsvm.fitted.pipelines import as_taken, final_detector
-from slabsvm.fitted.sources import rows_in_memory
+from slabsvm.fitted.training import rows_in_memory
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted, warn_of_name
 

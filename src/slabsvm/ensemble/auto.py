@@ -39,8 +39,7 @@ from slabsvm.ensemble.ranks import NormalScores, Shares, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.recall import foretold, too_uneven
-from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, source_of
-from slabsvm.fitted.training import Training, whole_multiples
+from slabsvm.fitted.training import Training, is_dask, rows_in_memory, rows_in_place, source_of, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn, warn_of_name

@@ -17,8 +17,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm.data.checks import is_plain
+from slabsvm.detectors.answers import explanation_of
 from slabsvm.detectors.base import takes_unnamed
-from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
@@ -28,11 +28,10 @@ from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.ranks import NormalScores, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
-from slabsvm.fitted.sources import refuse_what_is_not_finite
-from slabsvm.fitted.training import Training
+from slabsvm.fitted.training import Training, refuse_what_is_not_finite
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.fields import INLINE, Array, FittedEstimator, Many, Number, Places
+from slabsvm.runtime.objects import INLINE, Array, FittedEstimator, Many, Number, Places
 
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)

@@ -37,8 +37,7 @@ from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.fields import Array, Many, Places
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.objects import Array, Many, Places, cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
 # lambda, and gamma as a multiple of 1 over the number of other features, which are standardised: on the 81 tables of

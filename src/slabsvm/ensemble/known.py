@@ -29,7 +29,7 @@ from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
-from slabsvm.runtime.fields import Array, Places
+from slabsvm.runtime.objects import Array, Places
 from slabsvm.runtime.sklearn_private import HasMethods
 
 # The positives are left out in so many parts.

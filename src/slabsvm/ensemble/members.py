@@ -25,8 +25,7 @@ from slabsvm.data.passes import Rows, Source
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.ensemble.combination import Combination
 from slabsvm.ensemble.known import OutlierClassifier, left_out
-from slabsvm.fitted.sources import refuse_what_is_not_finite
-from slabsvm.fitted.training import Training
+from slabsvm.fitted.training import Training, refuse_what_is_not_finite
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 # Of rows in groups whole groups are learned, until these are so many rows, and so many groups where there are.

@@ -21,8 +21,7 @@ from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.fields import Array, Number, Rows
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.objects import Array, Number, Rows, cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
 # Distances that are held at once, in bytes.

@@ -18,10 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import is_plain, reading
 from slabsvm.detectors.base import takes_unnamed
-from slabsvm.fitted.weighting import checked_weights
+from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.fields import INLINE, Array, Number
-from slabsvm.runtime.objects import atomic, cached_property
+from slabsvm.runtime.objects import INLINE, Array, Number, atomic, cached_property
 
 # A table of this many values of a feature, evenly spread over the normal scores, is off by less than a thousandth in
 # the ranks of 20,000 rows (tests/detectors/test_normal_scores.py).

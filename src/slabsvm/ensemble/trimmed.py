@@ -26,9 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.detector import Wrapping
 from slabsvm.conformal.p_values import whole_up
 from slabsvm.conformal.remoteness import innermost
-from slabsvm.detectors.answers import answer, left_out_decisions, refuse_classifier
+from slabsvm.detectors.answers import answer, explanation_of, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
-from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import rounding_of

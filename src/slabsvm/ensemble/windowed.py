@@ -16,17 +16,15 @@ from sklearn.base import OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import Wrapping
+from slabsvm.detectors.answers import explanation_of, predict_learned
 from slabsvm.detectors.base import checked_rows, parameters
-from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Start
-from slabsvm.fitted.pipelines import predict_learned
-from slabsvm.fitted.weighting import checked_weights
+from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.fields import Array, Rows
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import Array, Rows, atomic
 from slabsvm.runtime.sklearn_private import Interval, _fit_context, validate_parameters
 
 # What a detector learns from at least.

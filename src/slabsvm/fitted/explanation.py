@@ -27,7 +27,7 @@ import numpy as np
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.fields import Array
+from slabsvm.runtime.objects import Array
 
 # What is usual is read off so many rows, or as many in between as have so many parts in all.
 USUAL_ROWS = (50, 500)

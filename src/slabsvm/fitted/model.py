@@ -18,13 +18,11 @@ from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.fitted.explanation import Usual
 from slabsvm.gram.base import Gram
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.base import Kernel, Projection
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
-from slabsvm.runtime.fields import FOR_TRAINING, NOT_KEPT, Array, Choice, Number, Places
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.objects import FOR_TRAINING, NOT_KEPT, Array, Choice, Number, Places, cached_property
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.

@@ -1,16 +1,33 @@
-"""What a detector learns from: rows that were validated, and which are one sample or leave together."""
+"""Training rows: where they are read, their weights and groups, and which of them are one sample or leave together.
+
+Sample weights and groups are routed here to detectors of any library: to those who take them, through pipelines, too.
+Rows that need not fit into memory stay where they are, if they can be read there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import validate_data
 
+from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups
+from slabsvm.data.passes import STRETCH_BYTES, Local, Source
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 # A remainder of less than this share of a weight is rounding.
 ROUNDING = 1e-9
@@ -128,3 +145,153 @@ def may_be_counts(weights: FloatArray, samples: Any) -> bool:
         # A feature that is 0 in two samples does not tell them apart.
         samples = columns[:, np.flatnonzero(np.diff(columns.indptr) >= len(weights) - 1)].toarray()
     return not any(len(np.unique(column)) == len(weights) for column in np.asarray(samples).T)
+
+
+def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
+    """Return the weights of the rows of X as numbers, shape (n_samples,), or None where all weigh alike.
+
+    Raises ValueError for negative weights, and where all are zero.
+    """
+    if sample_weight is None:
+        return None
+    with reading(sample_weight, "sample_weight"):
+        given = np.asarray(sample_weight)
+        # Before scikit-learn says it, from some version on, without a remedy. Texts are refused below.
+        if given.dtype.kind != "U" and not given.any():
+            raise ValueError(
+                "All sample weights are zero, so there is nothing to learn from. Give at least one sample a positive "
+                "weight, or leave sample_weight out."
+            )
+        rows = np.empty((_num_samples(X), 0))
+        weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    return weights
+
+
+def routed(model: Any, weights: Any) -> dict[str, Any]:
+    """Return the parameters of fit by which a detector, or every step of a pipeline that takes them, gets weights.
+
+    Raises ValueError for weights that the detector does not take.
+    """
+    # It loads what draws estimators in notebooks, which one that is not in a pipeline does without.
+    from sklearn.pipeline import Pipeline
+
+    if weights is None:
+        return {}
+    final = model[-1] if isinstance(model, Pipeline) else model
+    if not _takes_weight(final):
+        raise ValueError(
+            f"{type(final).__name__}.fit takes no sample_weight. Leave it out, repeat rows as often as their weights "
+            "say, or use a detector that takes weights."
+        )
+    return routed_before(model, weights) if isinstance(model, Pipeline) else {"sample_weight": weights}
+
+
+def routed_before(steps: Pipeline, weights: Any) -> dict[str, Any]:
+    """Return the same for steps of a pipeline of which none need take weights."""
+    if weights is None:
+        return {}
+    taking = [name for name, step in steps.steps if _takes_weight(step)]
+    return _to_steps(taking, "sample_weight", weights) if taking else {}
+
+
+def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
+    """Fit a detector with these parameters of its fit, a pipeline's sample_weight and groups routed, and return it."""
+    from sklearn.pipeline import Pipeline
+
+    given = dict(parameters)
+    weights, groups = given.pop("sample_weight", None), given.pop("groups", None)
+    if groups is not None and takes_groups(detector):
+        given |= (
+            _to_steps([detector.steps[-1][0]], "groups", groups)
+            if isinstance(detector, Pipeline)
+            else {"groups": groups}
+        )
+    return detector.fit(X, **given, **routed(detector, weights))
+
+
+def takes_groups(model: Any) -> bool:
+    """Return whether the fit of a detector, or of the last step of a pipeline, takes groups of rows."""
+    from sklearn.pipeline import Pipeline
+
+    final = model[-1] if isinstance(model, Pipeline) else model
+    return "groups" in signature(final.fit).parameters
+
+
+def _to_steps(names: Sequence[str], parameter: str, value: Any) -> dict[str, Any]:
+    """Return the parameters of a pipeline's fit by which these steps get a value, if they ask for it under routing."""
+    if get_config()["enable_metadata_routing"]:
+        return {parameter: value}
+    return {f"{name}__{parameter}": value for name in names}
+
+
+def _takes_weight(step: Any) -> bool:
+    fit = getattr(step, "fit", None)
+    return fit is not None and any(
+        parameter.name == "sample_weight" or parameter.kind is Parameter.VAR_KEYWORD
+        for parameter in signature(fit).parameters.values()
+    )
+
+
+def source_of(
+    estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: int | None, stretch_bytes: int = STRETCH_BYTES
+) -> Source:
+    """Return the rows to learn from, of which the estimator takes the number and names of features.
+
+    A Dask array stays on its workers. Whether values are finite is for the first pass to see.
+    """
+    if is_dask(X):
+        from slabsvm.data.passes import DaskBlocks
+
+        source = DaskBlocks(X, sample_weight, stretch_bytes)
+        if source.weights is not None:
+            source.weights = _without_unit(source.weights, source.weights)
+        estimator.__dict__.pop("feature_names_in_", None)
+        estimator.n_features_in_ = source.n_features
+        return source
+    X = rows_in_place(estimator, X, reset=True)
+    return Local(X, _without_unit(sample_weight, X), effective_n_jobs(n_jobs), stretch_bytes)
+
+
+def rows_in_place(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Return X as it is, if it is an array or CSR matrix of floats, whose values are checked when they are read."""
+    with reading(X):
+        X = _read(estimator, X, reset=reset)
+    return canonical(X) if sp.issparse(X) else X
+
+
+def rows_in_memory(estimator: BaseEstimator, X: Any) -> Any:
+    """Return rows to explain, which are finite and in memory."""
+    if is_dask(X):
+        raise ValueError("explain needs rows in memory: pass X.compute(), with the rows to explain.")
+    X = rows_in_place(estimator, X, reset=False)
+    refuse_what_is_not_finite(X)
+    return X
+
+
+def refuse_what_is_not_finite(rows: Any) -> None:
+    """Raise ValueError where rows hold NaN or infinity."""
+    if is_plain(rows):
+        return
+    with reading(rows), np.errstate(invalid="ignore"):
+        assert_all_finite(rows, input_name="X")
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is one of Dask's collections."""
+    return type(X).__module__.partition(".")[0] == "dask"
+
+
+def _without_unit(sample_weight: Any, X: Any) -> FloatArray | None:
+    """Return weights of which only the ratios count, or None."""
+    weights = checked_weights(sample_weight, X)
+    return None if weights is None else without_unit(weights)[0]
+
+
+def _read(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    plain = type(X) in (np.ndarray, np.memmap) or (sp.issparse(X) and X.format == "csr")
+    least = 2 if reset else 1
+    if plain and X.ndim == 2 and X.dtype in (np.float32, np.float64) and X.shape[0] >= least and X.shape[1] >= 1:
+        return validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=least
+    )

@@ -25,8 +25,7 @@ from slabsvm.gram.cholesky import WORK
 from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 

@@ -16,8 +16,7 @@ from scipy.spatial.distance import pdist
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.kernels.rows import product, row_sums
-from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
+from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces, row_products, row_sums
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of distances that are held at once.
@@ -218,7 +217,7 @@ def _squared_distances_to_neighbour(samples: Any, groups: IndexArray | None) -> 
     found = np.empty(min(ASKED, among.shape[0]))
     for rows in pieces(len(found), 8 * among.shape[0], BLOCK_BYTES):
         some = among[rows]
-        squared = squares - 2.0 * product(some, among, None)
+        squared = squares - 2.0 * row_products(some, among, None)
         own = np.arange(rows.start, rows.stop)
         squared[own - rows.start, own] = np.inf
         if groups is not None:

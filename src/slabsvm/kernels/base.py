@@ -1,4 +1,4 @@
-"""What a kernel is: values between rows, and what else models need to know of it.
+"""What a kernel is: values between rows, sums of them that need no support vectors, and what else models need to know.
 
 `prepare` lays out the rows of a data set once, in the form that blocks are computed from; `block` returns the values
 between some rows and others, as often as needed. A kernel that the user gives as a function is here, too.
@@ -14,11 +14,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.kernels.rows import Rows
-from slabsvm.kernels.tables import Projection, WeightVector
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, dense, pieces, product
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows, dense, pieces, product
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.fields import FLOATS, Array
+from slabsvm.runtime.objects import FLOATS, Array
 
 # What is subtracted from every row: (d,), or None.
 Centre = Annotated[AnyFloatArray, Array("d", dtype=FLOATS)] | None
@@ -28,6 +27,8 @@ LARGEST_KERNEL_VALUE = 1e120
 NAMED_ROWS = 10
 # Rows of a block off which a function's diagonal is read.
 DIAGONAL_ROWS = 64
+# Bytes of values that are laid out at once: enough rows that a feature's table, once in the cache, is used often.
+LAID_OUT_BYTES = 2**22
 
 
 class NotFiniteError(ValueError):
@@ -46,6 +47,40 @@ class NotFiniteError(ValueError):
             f"from 0: {listed}{f' and {others:,} others' if others > 0 else ''}. Leave these rows out, or have the "
             "function return finite values for rows as far out."
         )
+
+
+class Projection(ABC):
+    """s(x) = sum_i beta_i k(v_i, x) for fixed v_i and beta_i, in a form that new samples are scored by."""
+
+    @abstractmethod
+    def __call__(self, X: Rows) -> FloatArray:
+        """Return s of each row of X, dense or CSR, shape (n,)."""
+
+    @abstractmethod
+    def by_feature(self, X: Rows) -> FloatArray:
+        """Return what each feature adds to s of each row of X, dense or CSR, shape (n, d)."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightVector(Projection):
+    """s(x) = <w, Phi(x)> for a kernel whose feature map Phi is explicit."""
+
+    kernel: Any  # Phi is what it prepares rows by
+    weights: FloatArray  # (d,): w
+
+    @ONE_BLAS_THREAD
+    def __call__(self, X: Rows) -> FloatArray:
+        """Return Phi(x)'w of each row, some thousand rows at a time."""
+        scores = np.empty(X.shape[0])
+        for rows in pieces(X.shape[0], 8 * X.shape[1], LAID_OUT_BYTES):
+            scores[rows] = product(self.kernel.prepare(X[rows]), self.weights)
+        return scores
+
+    def by_feature(self, X: Rows) -> FloatArray:
+        """Return Phi_j(x_j) w_j."""
+        images = self.kernel.prepare(X)
+        with np.errstate(over="ignore"):
+            return np.asarray(dense(images)) * self.weights
 
 
 @dataclass(eq=False)

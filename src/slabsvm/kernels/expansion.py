@@ -28,8 +28,7 @@ from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, dense, pieces, product
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, Rows, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 

@@ -39,12 +39,10 @@ from slabsvm.data.distinct import distinct_rows
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.rows import Rows
-from slabsvm.runtime import fields
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime import objects as fields
+from slabsvm.runtime.arrays import FloatArray, Rows
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.fields import Array, Number
-from slabsvm.runtime.objects import atomic, cached_property
+from slabsvm.runtime.objects import Array, Number, atomic, cached_property
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _check_feature_names_in, _fit_context
 
 # Logarithms of ratios of two features, at which the error of a sampled kernel is measured.

@@ -13,9 +13,8 @@ from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import Centre, Kernel
-from slabsvm.kernels.rows import Rows, product, row_sums
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, dense, pieces
-from slabsvm.runtime.fields import Number
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
+from slabsvm.runtime.objects import Number
 
 # Bytes of a block that are computed in one piece. Small pieces keep the exponential in the cache but starve the matrix
 # product: measured at 20,000 columns, pieces of 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower than these.
@@ -166,7 +165,7 @@ class RBF(Kernel):
             # What overflows is infinitely far.
             with np.errstate(over="ignore"):
                 return np.multiply(squared, -self.gamma, out=squared)
-        return self._bounded(product(left, right, out))
+        return self._bounded(row_products(left, right, out))
 
     def _bounded(self, exponents: AnyFloatArray) -> AnyFloatArray:
         """Return the exponents: without a centre rounding may make more than 0 of those of rows far out."""

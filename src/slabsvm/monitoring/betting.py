@@ -49,8 +49,7 @@ import numpy.typing as npt
 from scipy.special import betaln
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.fields import Array, Number
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.objects import Array, Number, cached_property
 
 # Two for each row: one breaks ties, one says who leaves the bag.
 DRAWS = 2

@@ -30,7 +30,7 @@ import numpy as np
 
 from slabsvm.monitoring.betting import COUNT, Bag, Betting, Wealth
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
-from slabsvm.runtime.fields import Array, Many, Number
+from slabsvm.runtime.objects import Array, Many, Number
 
 # The values of l: a rate that is off by x is found soonest with l near x / (m (1 - m)).
 TILTS = np.geomspace(0.005, 8.0, 24)

@@ -20,10 +20,9 @@ from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import combined_graded
 from slabsvm.conformal.remoteness import innermost
 from slabsvm.data.distinct import fingerprints
-from slabsvm.detectors.answers import answer, left_out_decisions
+from slabsvm.detectors.answers import answer, final_detector, left_out_decisions
 from slabsvm.detectors.base import checked_rows, parameters, rows_of
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.fitted.pipelines import final_detector
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
 from slabsvm.monitoring.course import GOOD, OUTLIER, RATES, Course, Rate, Readings, Test, read
 from slabsvm.openset.classifier import OpenSetClassifier

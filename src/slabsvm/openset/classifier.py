@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, Wrapping
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
-from slabsvm.fitted.weighting import checked_weights
+from slabsvm.fitted.training import checked_weights
 from slabsvm.openset.classwise import (
     ClassRows,
     NormalisedMargin,

@@ -17,14 +17,12 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length,
 
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.conformal.remoteness import far_rows, largest_answer
-from slabsvm.detectors.answers import answer, refuse_other_polarity
-from slabsvm.detectors.explained import explanation_of
+from slabsvm.detectors.answers import answer, explanation_of, refuse_other_polarity
 from slabsvm.fitted.explanation import Explanation
-from slabsvm.fitted.weighting import checked_weights, fit_with
+from slabsvm.fitted.training import checked_weights, fit_with
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import Warned, gathered, silenced
-from slabsvm.runtime.fields import NUMBERS, Array, Places, Rows
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.objects import NUMBERS, Array, Places, Rows, atomic
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
 
 # The unknown label that "auto" chooses.

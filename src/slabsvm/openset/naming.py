@@ -53,9 +53,8 @@ from slabsvm.conformal.p_values import (
     whole_down,
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer
-from slabsvm.detectors.answers import answer
-from slabsvm.detectors.explained import explanation_of
-from slabsvm.fitted.weighting import routed
+from slabsvm.detectors.answers import answer, explanation_of
+from slabsvm.fitted.training import routed
 from slabsvm.openset.classwise import ClassRows, Stack, listed, stacked
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import parallel

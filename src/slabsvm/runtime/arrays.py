@@ -1,4 +1,4 @@
-"""The types of arrays; rows in pieces, dense, and below each other; sums whose terms are beyond float64's range."""
+"""Arrays: their types; rows, dense or CSR, in pieces and below each other; products and sums, even out of range."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ AnyFloatArray = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.intp]
 IntArray = npt.NDArray[np.int64]
+Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array can pick
 
 # Terms are multiplied by this power of two, and their sum divided by it: terms that underflow are negligible in it.
 UNIT = 2.0**-600
@@ -21,6 +22,8 @@ UNIT = 2.0**-600
 # What a solver computes or copies a piece at a time takes so many bytes: small beside the memory of a fit, and large
 # beside the cost of a call.
 PIECE_BYTES = 2**25
+# Bytes that right-hand CSR rows may take when they are laid out densely.
+DENSE_BYTES = 2**25
 
 
 def pieces(n_rows: int, bytes_per_row: int, budget: int = PIECE_BYTES) -> list[slice]:
@@ -50,3 +53,31 @@ def product(rows: Any, coefficients: FloatArray) -> FloatArray:
         if len(far):
             sums[far] = ((rows[far] * UNIT) @ coefficients) / UNIT
     return sums
+
+
+def row_products(left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloatArray:
+    """Return left @ right' as a dense array, written to out when given.
+
+    For float32 rows of five columns OpenBLAS's AVX-512 kernels also multiply what happens to lie beside them, which may
+    be a signalling NaN, and drop the results: the warning is not for the user.
+    """
+    if not sp.issparse(left):
+        with np.errstate(invalid="ignore"):
+            return np.matmul(left, dense(right).T, out=out)
+    if out is None:
+        out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
+    for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
+        out[:, columns] = left @ np.ascontiguousarray(dense(right[columns]).T)
+    return out
+
+
+def row_sums(X: Rows, power: int = 1) -> FloatArray:
+    """Return sum_j x_j^power of each row, in float64; infinity where it overflows."""
+    # Not as a decorator, which in NumPy 1 is one object for all threads.
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):
+            wide = X.astype(np.float64, copy=False)
+            return np.asarray((wide if power == 1 else wide.multiply(wide)).sum(axis=1)).ravel()
+        if power == 1:
+            return np.asarray(X.sum(axis=1, dtype=np.float64))
+        return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))

@@ -1,10 +1,20 @@
-"""How objects behave here: methods that change all or nothing, and properties that are computed once."""
+"""Objects: methods that change all or nothing, properties that are computed once, and notes of what fields hold.
+
+Notes stand in annotations, beside the types of the fields of fitted values, and model files are checked by them:
+
+    rows: Annotated[IndexArray, Places("n_SV", below="rows")]
+
+Sizes have names, such as "rows" and "d", and agree within an estimator. What a type says by itself needs no note:
+float is finite, int is no less than 0, and another dataclass has fields of its own.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -13,6 +23,9 @@ from sklearn.utils import check_random_state
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Value_co = TypeVar("Value_co", covariant=True)
+FLOATS = ("f8", "f4")
+INTEGERS = ("i8", "i4")
+NUMBERS = (*FLOATS, *INTEGERS, "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 
 
 def atomic(method: Method) -> Method:
@@ -56,3 +69,75 @@ class cached_property(functools.cached_property[Value_co]):  # noqa: N801 - as t
     def __init__(self, compute: Callable[[Any], Value_co]) -> None:
         super().__init__(compute)
         self.lock = nullcontext()
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of numbers."""
+
+    shape: str  # the names of its sizes, with spaces between them
+    dtype: tuple[str, ...] = field(default=("f8",), kw_only=True)  # those that it may have
+    holds: str = field(default="finite", kw_only=True)  # or "numbers", which may be infinite, or "any", with NaN
+    below: str = field(default="", kw_only=True)  # a size that whole numbers from 0 on are less than, or ""
+
+
+def Places(shape: str, *, below: str) -> Array:  # noqa: N802, since it is used as a class is
+    """Return the note of places among so many things, counted from 0."""
+    return Array(shape, dtype=("i8",), below=below)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A dense array of numbers, (rows, columns), or a CSR matrix in canonical form."""
+
+    rows: str
+    columns: str = "d"
+    dtype: tuple[str, ...] = field(default=FLOATS, kw_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number, float or int, from `least` to `most` and larger than `above`."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+    finite: bool = True
+    size: str = ""  # the size that the number is, or ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A text that is one of these."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Many:
+    """A list or tuple, of a length that may have a name."""
+
+    size: str = ""
+    least: int = 0
+
+
+@dataclass(frozen=True)
+class FittedEstimator:
+    """A fitted estimator: of these public names, or of any; of so many features; that has this method."""
+
+    names: tuple[str, ...] = ()
+    features: str = field(default="d", kw_only=True)
+    answers: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What becomes of a field as a whole."""
+
+    text: str
+
+
+FOR_TRAINING = Mark("prediction does not need it, and a file may leave it out: it is None then")
+LATER = Mark("files of earlier versions lack it: it is None then")
+NOT_KEPT = Mark("no file has it: it is None in a model that was read")
+INLINE = Mark("its own fields stand beside those of what it is in")

@@ -14,7 +14,7 @@ from slabsvm.selection.criteria import (
     SyntheticOutliers,
     TightestAtRecall,
 )
-from slabsvm.selection.journal import Journal, Record
+from slabsvm.selection.runs import Journal, Record
 
 __all__ = [
     "MAKERS",

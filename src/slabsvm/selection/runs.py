@@ -1,21 +1,29 @@
-"""All runs of a search: every candidate fitted on every split and judged, in threads, with a journal and progress.
+"""All runs of a search: every candidate fitted on every split and judged, in threads, with progress and their journal.
 
 RBF candidates share the squared distances between training rows, and from them to held-out rows and synthetic outliers.
 Each gamma costs one exponential of them, and each nu none. A fit starts from the solution of the fit before it; at the
 same gamma, where no box binds, that is its solution. The detector does all the rest: it is given the kernel's values.
+
+The journal is a file of results, one JSON record a line, each written as soon as it is known. Work that is killed
+half-way has lost no finished result. Each line has its record's checksum: one that was cut short or changed since is
+passed over, so that no report is made of it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from numbers import Real
+from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from typing import Any
+from zlib import crc32
 
 import joblib
 import numpy as np
@@ -25,12 +33,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.data.files import named_errors, open_regular, write_whole
 from slabsvm.detectors.answers import Answer, answer, left_out_answer, nominal_recall, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning, rows_of
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
-from slabsvm.fitted.training import Training
-from slabsvm.fitted.weighting import routed, routed_before
+from slabsvm.fitted.training import Training, routed, routed_before
 from slabsvm.gram.computed import SharedDistances
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -38,9 +46,9 @@ from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.sklearn_private import _check_method_params, _safe_indexing, _safe_split, validate_parameters
 from slabsvm.selection.criteria import Criterion, Measured
 from slabsvm.selection.folds import Split
-from slabsvm.selection.journal import Journal
 
 Parameters = Mapping[str, Any]
+Record = dict[str, Any]
 Run = tuple[int, int]  # the numbers of a candidate and of a split
 JournalPath = str | os.PathLike[str] | None
 
@@ -50,6 +58,9 @@ MOST_BYTES = 2**28  # of distances: where they take more, candidates are fitted 
 # The time of a fit grows about as this power of its number of rows: that of the solver as the square, that of the
 # leave-one-out scores as the cube of the free support vectors.
 GROWTH = 2.5
+
+CHECKSUM = "checksum"
+LONGEST = 1 << 26  # bytes; no record is so long, and of a file without ends of lines no more than this is in memory
 
 
 class Steps:
@@ -349,3 +360,73 @@ def _keys(search: Search) -> dict[Run, str]:
             f"be pickled ({error}). Define functions at the top of a module, or leave journal out."
         ) from error
     return {(c, p): f"{common}-{name}-{split}" for c, name in enumerate(candidates) for p, split in enumerate(splits)}
+
+
+class Journal:
+    """Records in a file, appended from any thread.
+
+    All methods raise OSError where the file cannot be read or written, is a link, or no regular file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; it and its folder are made when the first record is written. A link is refused: whoever put it there
+        would have records read from, or written into, another file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock = Lock()
+
+    def records(self) -> Iterator[Record]:
+        """Give the records in the order in which they were written; broken lines are passed over."""
+        return (record for _, record in self._lines() if record is not None)
+
+    def broken(self) -> list[int]:
+        """Return the numbers, from 1, of lines that hold no record as it was written."""
+        return [number for number, record in self._lines() if record is None]
+
+    def append(self, record: Record) -> None:
+        """Write a record as a whole line, at once; TypeError where it holds what JSON has no form for."""
+        line = _line(record)
+        with self._lock, named_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open_regular(self.path, "a+b", links=False) as file:
+                # Work killed in the middle of a line left it without an end: this record must not be glued to it.
+                if file.seek(0, os.SEEK_END):
+                    file.seek(-1, os.SEEK_END)
+                    line = line if file.read(1) == b"\n" else b"\n" + line
+                file.write(line)
+
+    def keep(self, wanted: Callable[[Record], bool]) -> None:
+        """Forget all records but those that are wanted."""
+        with self._lock:
+            write_whole(self.path, b"".join(_line(record) for record in self.records() if wanted(record)))
+
+    def _lines(self) -> Iterator[tuple[int, Record | None]]:
+        """Give the number of each line that is not blank, and its record, None where there is none."""
+        if not os.path.lexists(self.path):
+            return
+        with open_regular(self.path, links=False) as file:
+            for number, line in enumerate(iter(partial(file.readline, LONGEST), b""), start=1):
+                if line.strip():
+                    yield number, _record(line)
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps({**record, CHECKSUM: _checksum(record)}).encode() + b"\n"
+
+
+def _record(line: bytes) -> Record | None:
+    """Return the record of a line, None where the line is not what was written."""
+    try:
+        record = json.loads(line)
+        return record if record.pop(CHECKSUM) == _checksum(record) else None
+    # Not JSON, or nested too deep to be read; no record; or one without a checksum.
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _checksum(record: Record) -> int:
+    """Return the checksum of a record, the same before it was written and after it was read."""
+    return crc32(json.dumps(record).encode())

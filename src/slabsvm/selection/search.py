@@ -27,9 +27,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.checks import reading
-from slabsvm.detectors.answers import refuse_classifier
-from slabsvm.fitted.pipelines import predict_learned
-from slabsvm.fitted.weighting import checked_weights, routed
+from slabsvm.detectors.answers import predict_learned, refuse_classifier
+from slabsvm.fitted.training import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic, seed_of

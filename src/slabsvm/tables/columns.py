@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
-from slabsvm.runtime.fields import LATER, Choice
+from slabsvm.runtime.objects import LATER, Choice
 from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, is_yes_no, number_of
 
 # The letters of NumPy's types of numbers and booleans.

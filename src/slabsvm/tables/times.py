@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.fields import Choice, Many
+from slabsvm.runtime.objects import Choice, Many
 from slabsvm.tables.columns import LEARNED, Cells, Column, Described, Encoded
 
 Letters = npt.NDArray[np.uint8 | np.uint32]  # (length, n)

@@ -45,19 +45,18 @@ from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels import NAMED
-from slabsvm.kernels.additive import Chi2, Intersection
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.additive import Chi2, Chi2Table, Intersection, IntersectionTable
+from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.features import Landmarks
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
 from slabsvm.openset.naming import ByClassifier, folds_of
-from slabsvm.runtime.fields import Array, Choice, FittedEstimator, Number, Places, Rows
+from slabsvm.runtime.objects import Array, Choice, FittedEstimator, Number, Places, Rows
 from slabsvm.tables.columns import Categories
 
 # Public classes whose import needs an extra.

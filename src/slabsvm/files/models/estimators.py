@@ -33,7 +33,7 @@ from slabsvm.files.models.kinds import (
     plain,
     shown,
 )
-from slabsvm.runtime import fields
+from slabsvm.runtime import objects as fields
 from slabsvm.runtime.sklearn_private import validate_parameters
 
 # A file may not ask for more threads or processes.

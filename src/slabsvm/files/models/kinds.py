@@ -1,4 +1,4 @@
-"""How values are kept: `kind_of` makes a generic reader and writer of an annotation (`slabsvm.runtime.fields`).
+"""How values are kept: `kind_of` makes a generic reader and writer of an annotation (`slabsvm.runtime.objects`).
 
 A kind is one function for both ways: it makes JSON of a value, with its arrays put into the archive, or a value of
 JSON. What has been saved can be read, since both ways check alike: a type, a range, a dtype, and a shape whose sizes
@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.files.models.archive import Incoming, ModelFileError
-from slabsvm.runtime import fields
+from slabsvm.runtime import objects as fields
 
 # Floats that JSON has no number for.
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

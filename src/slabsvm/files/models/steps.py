@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from slabsvm.ensemble.ranks import NormalScores
 from slabsvm.files.models.estimators import Entry, demand, estimator, labels, scalar
 from slabsvm.files.models.kinds import CONDITIONS, Conditions, Parts, is_array, many, maybe, one_of, rises
-from slabsvm.runtime.fields import FLOATS, INTEGERS, Array, Choice, FittedEstimator, Number, Places
+from slabsvm.runtime.objects import FLOATS, INTEGERS, Array, Choice, FittedEstimator, Number, Places
 from slabsvm.tables.columns import Categories, Numbers
 from slabsvm.tables.encoder import TableEncoder
 from slabsvm.tables.plan import LeftOut

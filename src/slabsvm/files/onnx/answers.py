@@ -45,9 +45,9 @@ from slabsvm.files.onnx.sums import (
 )
 from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.fitted.planes import LOWEST, OUT_OF_REACH, TwoSided
+from slabsvm.kernels.base import WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
-from slabsvm.kernels.tables import WeightVector
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.search import LabelFreeSearchCV
 

@@ -16,11 +16,10 @@ import scipy.sparse as sp
 
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Tensor
-from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
-from slabsvm.kernels.base import FromFunction, Kernel
+from slabsvm.kernels.additive import Chi2, Chi2Table, Hellinger, Intersection, IntersectionTable, Linear
+from slabsvm.kernels.base import FromFunction, Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import FARTHEST, FINE, RBF
-from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.runtime.arrays import FloatArray, IntArray
 
 # An exponent that is a product may be off by this in float32.

@@ -1,0 +1,200 @@
+"""Diagnoses of a fit: would a row infinitely far away be accepted, do a few rows set the scale, is the gap too large?
+
+Every fit compares its planes with the limit of its score infinitely far away (`Kernel.far_score`):
+
+- A local kernel (RBF) falls to 0, and the limit is the score of a row unlike all samples. It is kept outside, by moving
+  the plane that faces it, and what that costs is said.
+- A kernel that levels off (intersection, chi2) has a finite limit, and samples score on both sides of it. One that
+  grows (Hellinger) has an infinite one, accepted where there is no upper plane. Planes are left where they are.
+- Nystroem's map of a local kernel takes rows far away to zero, which is kept outside as the kernel's limit is.
+- A linear kernel has another limit in each direction, and nothing is known of a function or matrix of the user's. The
+  row whose kernel values are all 0 takes the far row's place: none is less like the samples.
+
+Bandwidths, standardised features and balls are measured in standard deviations, which one row can make as large as it
+likes. By such a scale all other rows lie in one place: nothing tells them from rows that are far from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution, Status
+from slabsvm.fitted.model import Solved, Unseen, rounding_of
+from slabsvm.gram.base import Gram
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.caller import counted
+
+# The number of samples, the first in their random order, that are checked for others that reach them.
+CHECKED = 1000
+# Lengths k(x, x) that differ by less than this share are one length.
+SAME_LENGTH = 1e-6
+# A standard deviation is made by a few rows where it is so many times what the middle half of the rows says. Three rows
+# of 300 that are a hundred times as far out lower the balanced accuracy of AutoSlabSVM by .1 and of a linear SVDD by
+# .56, at a thousand times that of KernelDensityDetector by .13. Of 81 tables of OddBench and ADBench 9 have such a
+# column, as an exponential of Gaussians of a deviation of 2.6 has.
+MANY_TIMES = 100.0
+# Columns are looked at of which some rows say that it is this often what their own middle half says.
+LOOK_AT = 10.0
+LOOK_ROWS = 40
+# The distance between the quartiles of a Gaussian, in standard deviations.
+BETWEEN_QUARTILES = 1.349
+# The quartiles of fewer rows say little.
+LEAST_ROWS = 20
+# A gap of more than this share of what the samples' differences can do to an objective has told none of them apart.
+UNRESOLVED = 0.1
+# The share that an advised tolerance leaves.
+RESOLVED = 1e-3
+# The number of samples from which the variance is estimated.
+SAMPLED = 300
+
+
+def planes_outside(
+    solved: Solved,
+    unseen: Unseen,
+    offsets: FloatArray,
+    rounding: float,
+    *,
+    far_score: Callable[[], float | None],
+    kernel: object,
+    remedy: str,
+) -> tuple[str, FloatArray]:
+    """Return the warning where a row infinitely far away would be accepted, or nothing, and the offsets to set, (P,).
+
+    The given offsets are quantiles of unseen, and planes are moved outwards by rounding. far_score returns the limit of
+    s(x) as all features of x grow alike; None where it is unknown, or decides nothing. kernel is the parameter, for the
+    text, and remedy what makes more samples alike.
+    """
+    dual, scores, weights = solved.dual, unseen.scores, unseen.weights
+    if solved.kernel is None or not solved.kernel.local:
+
+        def accepted(score: float) -> bool:
+            return bool(dual.accepts(np.array([score]), offsets, rounding)[0])
+
+        if not dual.linear.any() and accepted(0.0):
+            return unlike_all(float(weights @ (dual.side * scores <= rounding) / weights.sum())), offsets
+        far, lengths = far_score(), solved.gram.diagonal
+        # Among rows of one length none is far from the others.
+        if far is None or np.ptp(lengths) <= SAME_LENGTH * np.max(lengths) or not accepted(far):
+            return "", offsets
+        return _beyond_all(far, kernel), offsets
+    kept = dual.outside_zero(offsets, 2 * rounding)
+    if (kept == offsets).all():
+        return "", kept
+    some = unseen.some(CHECKED)
+    shares = weights[some]
+    reached = dual.side * solved.scores_of_others(unseen, some) > rounding
+    within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
+    warning_text = unreached(
+        alone=float(np.average(~reached, weights=shares)),
+        expected=float(np.average(reached & within, weights=shares)),
+        nominal=1.0 - float(dual.nus.sum()),
+        remedy=remedy,
+    )
+    return warning_text, kept
+
+
+def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str:
+    """Return the warning where a threshold is kept above the limit, which this share of samples scores when alone."""
+    return (
+        f"{alone:.0%} of the training samples are out of the kernel's reach of all others: their leave-one-out score "
+        f"is that of a row infinitely far away. Such rows are never accepted. Expect {expected:.0%} of new positives "
+        f"to be accepted, where nu asks for {nominal:.0%}. Use {remedy}, or scale the features, for example with "
+        "StandardScaler."
+    )
+
+
+def unlike_all(alone: float) -> str:
+    """Return the warning where a row whose kernel values are all 0 is accepted, as this share of samples is not."""
+    return (
+        "A row whose kernel values with all training samples are 0 is accepted. If the kernel falls off with "
+        f"distance, every row far away is such a row. {alone:.0%} of the training samples score no more than it by "
+        "leave-one-out. Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such "
+        "rows outside."
+    )
+
+
+def _beyond_all(far_score: float, kernel: object) -> str:
+    """Return the warning where rows larger than all samples in every feature are accepted."""
+    return (
+        f"Rows that exceed the training rows in every feature are accepted, however far away: in the limit they score "
+        f"{far_score:.4g} (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away. Or scale each row "
+        "to the same sum, as in histograms."
+    )
+
+
+def made_by_few(X: Any, names: Sequence[str] | None) -> str:
+    """Return the warning where a few of the samples X, (n, d), make the scale of a feature, or nothing.
+
+    Sparse rows, of which a few make the scale of each rare feature, and features of which a half are equal have no
+    quartiles to compare with.
+    """
+    n = X.shape[0]
+    if sp.issparse(X) or n < LEAST_ROWS:
+        return ""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        deviation = X.std(axis=0, dtype=np.float64)
+        # Samples are in random order.
+        asked = np.flatnonzero(deviation > LOOK_AT * _middle(X[:: max(1, n // LOOK_ROWS)]))
+        if not len(asked):
+            return ""
+        times = deviation[asked] / _middle(X[:, asked])
+    made = np.flatnonzero((times > MANY_TIMES) & (times < np.inf))
+    if not len(made):
+        return ""
+    worst, most = asked[made[np.argmax(times[made])]], times[made].max()
+    name = f"x{worst}" if names is None else repr(str(names[worst]))
+    where = f"In column {name}" + (f" and {counted(len(made) - 1, 'other')}" if len(made) > 1 else "")
+    return (
+        f"{where} a few extreme rows set the scale: the standard deviation is {most:.2g} times what the middle half "
+        "of the rows suggests. On this scale most rows lie in one place, and rows far from them may be accepted. "
+        "Check the extreme rows and leave out those that are wrong, or take logarithms, or put slabsvm.NormalScores "
+        "before the detector."
+    )
+
+
+def _middle(X: FloatArray) -> FloatArray:
+    """Return the standard deviations, (d,), of Gaussians whose quartiles are those of rows; 0 where these are equal."""
+    low, high = len(X) // 4, 3 * len(X) // 4
+    quarters = np.partition(X, (low, high), axis=0)
+    return np.asarray((quarters[high] - quarters[low]) / BETWEEN_QUARTILES, dtype=np.float64)
+
+
+def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object) -> str:
+    """Return a warning where nearly any multipliers meet tol, since all kernel values are nearly equal, or nothing.
+
+    As sums of multipliers are fixed, a constant may be taken off K: what decides is what is left, the cloud's variance
+    in feature space. model and kernel are named in the text.
+    """
+    if solution.status is not Status.CONVERGED:
+        return ""
+    count = min(gram.n_samples, SAMPLED)
+    some = np.arange(count) * (gram.n_samples - 1) // max(count - 1, 1)
+    squared_total, size = dual.total**2, float(gram.diagonal[some].mean())
+    # A variance below the rounding of K is that of equal samples, of which nothing is lost.
+    least = 4 * rounding_of(size)
+    if solution.gap <= UNRESOLVED * least * squared_total:
+        return ""
+    # The variance along w, which the scores give, is a lower bound that mostly decides, and needs no block of K.
+    along = solution.scores - dual.linear
+    squared_norm = float(dual.beta(solution.multipliers) @ along)
+    if solution.gap * squared_norm < UNRESOLVED * float(along[some].var()) * squared_total:
+        return ""
+    variance = size - float(gram.block(some, some).mean())
+    if variance <= least:
+        return ""
+    differences = variance * squared_total
+    if solution.gap <= UNRESOLVED * differences:
+        return ""
+    cause = "a larger gamma" if kernel == "rbf" else "centred features (StandardScaler)"
+    wanted = RESOLVED * differences / dual.scale(solution.objective, size)
+    return (
+        f"{model} met tol={tol:g}, but all kernel values are nearly the same (they differ by {variance / size:.1g} of "
+        f"their size), so nearly any solution meets it. The duality gap, {solution.gap:.2g}, is "
+        f"{solution.gap / differences:.0%} of all that the samples' differences can change in the objective. Use "
+        f"tol={wanted:.0e}, or {cause}."
+    )
