@@ -194,6 +194,7 @@ def test_every_other_detector_answers_as_in_python(name, dtype):
     assert_agrees(of_family(name), rows("any")[1], dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [(name, kernel) for name in ("slab", "SVDD", "kernel PCA") for kernel in KERNELS]
@@ -455,6 +456,7 @@ def test_a_search_answers_by_its_best_detector():
     assert_agrees(search, new, np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 22, 25])
 def test_opsets_from_18_to_25_are_written(opset):
     if opset > onnx.defs.onnx_opset_version():

@@ -55,6 +55,7 @@ def test_kernels_without_a_shorter_way_are_computed_in_blocks():
         assert type(gram_of(kernel, np.ones((3, 2)), 1)) is Computed
 
 
+@pytest.mark.slow
 @pytest.mark.warns("Rows that exceed the training rows", cases=["0.0-hellinger", "0.0-intersection"])
 @pytest.mark.parametrize("kernel", CHEAP)
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])

@@ -14,6 +14,7 @@ import laws
 from contextlib import contextmanager, suppress
 from unittest.mock import patch
 from slabsvm.detectors import base
+import pytest
 
 @contextmanager
 def stumbling():
@@ -40,6 +41,7 @@ print("unnoticed", ends())
 """
 
 
+@pytest.mark.slow
 def test_a_campaign_ends_with_1_where_a_law_was_broken_or_missed_its_fault(tmp_path):
     run = subprocess.run(
         [sys.executable, "-c", PLANTED, str(ROOT / "campaigns"), str(tmp_path / "laws.json")],
