@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PLANTED = """
 import runpy
@@ -14,7 +16,6 @@ import laws
 from contextlib import contextmanager, suppress
 from unittest.mock import patch
 from slabsvm.detectors import base
-import pytest
 
 @contextmanager
 def stumbling():
