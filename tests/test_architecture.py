@@ -131,6 +131,7 @@ def test_the_root_holds_what_users_import_by_name():
     assert len(FRONT) <= MOST_FILES_AT_THE_ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", HOMES)
 def test_third_parties_stay_in_their_folders(library):
     for name, path in MODULES.items():
@@ -161,6 +162,7 @@ def loaded_after(code: str) -> set[str]:
     return set(answer.stdout.split())
 
 
+@pytest.mark.slow
 def test_importing_the_package_or_its_estimator_loads_neither_numba_nor_matplotlib():
     assert not {"numba", "matplotlib", "rich", "click"} & loaded_after("import slabsvm")
     assert not {"numba", "matplotlib", "rich", "click"} & loaded_after("from slabsvm import OneClassSlabSVM")
@@ -168,6 +170,7 @@ def test_importing_the_package_or_its_estimator_loads_neither_numba_nor_matplotl
     assert not {"numba", "matplotlib"} & loaded_after("from slabsvm import AutoSlabSVM, OpenSetClassifier")
 
 
+@pytest.mark.slow
 def test_the_interior_point_on_a_named_kernel_does_without_numba():
     code = (
         "import numpy as np; from slabsvm import OneClassSlabSVM as Slab; "

@@ -31,6 +31,7 @@ def code_of(recipe: str) -> list[str]:
     return [block.split("```", 1)[0] for block in section.split("```python\n")[1:]]
 
 
+@pytest.mark.slow
 def test_a_kernel_is_a_class_and_a_line(tmp_path):
     # With what was compiled: that takes minutes.
     shutil.copytree(Path(slabsvm.__file__).parent, tmp_path / "slabsvm")
@@ -94,6 +95,7 @@ assert len(WindowedDetector(ball, n_rows=100).fit(X).numbers_) == 100
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_detector_is_a_file_a_public_name_and_a_test_problem(tmp_path):
     """Support vector data description is added anew, and the rest of the package takes it."""
     shutil.copytree(Path(slabsvm.__file__).parent, tmp_path / "slabsvm")

@@ -70,6 +70,7 @@ def scripts_that_can_be_imported(monkeypatch):
         del sys.modules[script]
 
 
+@pytest.mark.slow
 @by_project
 def test_the_bill_of_materials_lists_what_is_asked_for_and_what_that_needs(scripts, name, tmp_path):
     dependencies, _ = scripts

@@ -120,6 +120,7 @@ class Page(HTMLParser):
         self.loaded += [value for name, value in attributes if name in ("src", "href")]
 
 
+@pytest.mark.slow
 def test_a_file_as_it_comes_is_checked_learned_scored_and_reported_without_an_option(run, files):
     n_good, n_others = files
     assert run("check", "good.csv").exit_code == 0
@@ -139,6 +140,7 @@ def test_a_file_as_it_comes_is_checked_learned_scored_and_reported_without_an_op
     assert shown.opened.count("ol") == 1
 
 
+@pytest.mark.slow
 def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_the_change(run):
     good, _ = tumours()
     Path("good.csv").write_text(with_strangers(good[:N_GOOD]))
@@ -176,6 +178,7 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
     assert told["share_expected"] == pytest.approx(0.1, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["volume", "recall"])
 def test_a_search_has_a_page_that_says_what_is_better_and_shows_each_candidate(run, ready, criterion):
     options = ["--drop", "serial", "--criterion", criterion, "--folds", 3]
@@ -189,6 +192,7 @@ def test_a_search_has_a_page_that_says_what_is_better_and_shows_each_candidate(r
     assert run("tune", ready / "good.csv", "--html", ready / "good.csv").exit_code != 0
 
 
+@pytest.mark.slow
 def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra browser").Axe()
     run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html")

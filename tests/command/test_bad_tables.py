@@ -373,6 +373,7 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
     assert [path.name for path in Path().iterdir()] == ["s.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process without telling it by a signal")
 @pytest.mark.parametrize(
     ("number", "status", "line"),
@@ -420,6 +421,7 @@ class TestNobodyReadsOn:
         with os.fdopen(writer, "w") as file:
             yield file
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("what", UNREAD)
     def test_a_closed_pipe_is_no_error_and_files_are_written(self, ready, closed, tmp_path, monkeypatch, what):
         words, status = UNREAD[what]
@@ -430,6 +432,7 @@ class TestNobodyReadsOn:
         assert ended.value.code == status
         assert [path.name for path in tmp_path.iterdir()] == [word for word in words if word.startswith("m.")]
 
+    @pytest.mark.slow
     def test_the_end_of_the_process_is_no_error_either(self, ready, closed, tmp_path):
         code = "from slabsvm.command import main; main()"
         command = [sys.executable, "-c", code, "inspect", str(ready / "model.slab"), "--html", "m.html"]

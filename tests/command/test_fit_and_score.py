@@ -33,6 +33,7 @@ def scored(result):
 
 
 class TestFit:
+    @pytest.mark.slow
     def test_says_what_was_learned(self, run, ready):
         result = run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--recall", ".8")
         assert result.exit_code == 0, result.output
@@ -54,6 +55,7 @@ class TestFit:
             in result.stdout
         )
 
+    @pytest.mark.slow
     def test_the_file_is_the_model_that_python_would_learn(self, run, ready):
         run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--missing", "impute")
         table = pd.read_csv(ready / "good.csv")
@@ -76,6 +78,7 @@ class TestFit:
         assert found["p_value"].between(0, 1, inclusive="right").all()
         assert found["reasons"][2].startswith("finish=violet (")
 
+    @pytest.mark.slow
     def test_as_json(self, run, ready):
         result = run("fit", ready / "good.csv", "-o", "m.slab", "--drop", "serial,note", "--json")
         told = json.loads(result.stdout)
@@ -86,6 +89,7 @@ class TestFit:
         assert len(told["outliers"]) == pytest.approx(0.1 * N_GOOD, abs=2)
         assert told["warnings"] == []
 
+    @pytest.mark.slow
     def test_weights_mean_repetition(self, run, ready):
         table = pd.read_csv(ready / "good.csv").drop(columns=["serial", "note"])
         counts = np.random.default_rng(0).integers(0, 3, len(table))
@@ -138,6 +142,7 @@ class TestScore:
         said = re.match(r"(\w+)=(\d+).*? \((\d+%)\)", found["reasons"][1])
         assert said.groups() == (name, f"{table[name][1]:g}", f"{against[worst] / against.sum():.0%}")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("reasons", [3, 0])
     def test_the_columns_that_drive_rejections_are_named(self, run, ready, reasons):
         new = pd.read_csv(ready / "new.csv")
@@ -164,6 +169,7 @@ class TestScore:
         assert result.exit_code == 1
         assert "SVDD has no p-values for --alpha: it keeps no scores of its rows." in result.stderr
 
+    @pytest.mark.slow
     def test_p_values_are_those_of_python(self, run, ready):
         run("tune", ready / "good.csv", "-o", "m.slab", "--folds", 2)
         found = scored(run("score", "m.slab", ready / "new.csv", "--alpha", ".2"))
@@ -267,6 +273,7 @@ def arrays(X, path):
         dump_svmlight_file(X, np.ones(len(X)), str(path), zero_based=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npy", "npz", "svm"])
 def test_arrays_are_learned_and_scored_by_the_numbers_of_their_columns(run, suffix):
     X = np.random.default_rng(0).normal(size=(60, 3))
@@ -277,6 +284,7 @@ def test_arrays_are_learned_and_scored_by_the_numbers_of_their_columns(run, suff
     assert found["accepted"].mean() > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("openpyxl") is None, reason="needs openpyxl: pip install 'slabsvm[xlsx]'")
 def test_the_first_sheet_of_a_workbook_is_scored_as_csv_is(run, ready):
     for name in ("good", "new"):
@@ -301,6 +309,7 @@ def test_what_other_programs_call_a_command_leads_to_the_command(run, word, hint
     assert hint in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
 def test_parquet_is_scored_as_csv_is(run, ready):
     for name in ("good", "new"):

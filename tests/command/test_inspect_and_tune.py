@@ -50,6 +50,7 @@ class TestInspect:
                 assert part["gamma"] == member.gamma_
                 assert part["relative_gap"] == member.relative_gap_
 
+    @pytest.mark.slow
     def test_a_page_holds_all_that_it_shows(self, run, ready):
         assert run("inspect", ready / "model.slab", "--html", "m.html").exit_code == 0
         page = Path("m.html").read_text()
@@ -73,6 +74,7 @@ class TestInspect:
             assert page.count(f"<td>{kind.__name__}</td>") == shown
         assert "<td>finish</td><td>category</td><td></td><td>&#x27;gloss&#x27;, " in page
 
+    @pytest.mark.slow
     def test_names_in_a_table_mean_nothing_on_a_page(self, run):
         X = np.random.default_rng(0).normal(size=(40, 2))
         pd.DataFrame(X, columns=["<script>alert(1)</script>", "b"]).to_csv("t.csv", index=False)
@@ -89,6 +91,7 @@ class TestInspect:
         assert "\x1b" not in told
         assert "b" * 61 not in told
 
+    @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
     def test_names_of_files_mean_nothing_on_a_terminal(self, run):
         table, model, state = "\x1b[31mt\n.csv", "\x1b[31mm.slab", "\x1b[31ms.slab"
@@ -122,6 +125,7 @@ class TestInspect:
             assert result.exit_code == 1
             assert "loop" in result.stderr
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("detector", ["calibrated", "kernel-density"])
     def test_other_detectors_have_pages_and_facts(self, run, ready, detector):
         run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector, "--recall", ".8")
@@ -162,6 +166,7 @@ def other_models(encoder, table):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning", "ignore::slabsvm.CalibrationWarning")
 def test_models_that_were_saved_from_python_are_scored_or_refused_with_a_sentence(run, ready):
     table = pd.read_csv(ready / "good.csv")
@@ -203,6 +208,7 @@ class TestTune:
         found = run("score", "t.slab", ready / "new.csv")
         assert found.stdout.splitlines()[3].split(",")[2] == "false"
 
+    @pytest.mark.slow
     def test_as_json_with_folds_and_another_detector(self, run, ready):
         options = ["--detector", "one-class-svm", "--criterion", "volume", "--folds", 3, "--recall", ".8", "--json"]
         told = json.loads(run("tune", ready / "good.csv", "--id", "serial", *options).stdout)

@@ -35,6 +35,7 @@ def rejected(run, model, table):
     return ~pd.read_csv("scored.csv")["accepted"]
 
 
+@pytest.mark.slow
 def test_answers_teach_the_model_and_the_rate_stays(run, ready, stream):
     asked = run("ask", ready / "model.slab", stream, "--rows", 24, "-o", "answers.csv")
     assert asked.exit_code == 0, asked.output
@@ -58,6 +59,7 @@ def test_answers_teach_the_model_and_the_rate_stays(run, ready, stream):
     assert after[200:].mean() == pytest.approx(before[200:].mean(), abs=0.05)
 
 
+@pytest.mark.slow
 def test_false_alarms_alone_are_learned_with_what_is_new_in_them(run, ready):
     new = pd.read_csv(ready / "new.csv").assign(outlier="")
     new.loc[2, "outlier"] = "no"
@@ -73,6 +75,7 @@ def test_false_alarms_alone_are_learned_with_what_is_new_in_them(run, ready):
     assert model.decision_function(row) > load(ready / "model.slab").decision_function(row)
 
 
+@pytest.mark.slow
 def test_several_files_of_answers_are_learned_together(run, ready, stream):
     for number in (1, 2):
         run("ask", ready / "model.slab", stream, "--rows", 3 * number, "-o", f"{number}.csv")
@@ -81,6 +84,7 @@ def test_several_files_of_answers_are_learned_together(run, ready, stream):
     assert json.loads(found.stdout)["known_outliers"] == 9
 
 
+@pytest.mark.slow
 def test_rows_of_weight_two_stay_such(run, ready, stream):
     good = pd.read_csv(ready / "good.csv").assign(count=np.where(np.arange(N_GOOD) % 2, 2.0, 1.0))
     good.to_csv("good.csv", index=False)

@@ -71,6 +71,7 @@ def test_without_reference_rows_the_models_own_stand_in(run, ready, stream):
     assert len(pd.read_csv("m.csv")) == 150
 
 
+@pytest.mark.slow
 def test_a_stream_in_parts_goes_on_from_its_state(run, ready, stream):
     whole = run("monitor", ready / "model.slab", stream / "stream.csv", "--state", "whole.slab")
     table = pd.read_csv(stream / "stream.csv")
@@ -151,6 +152,7 @@ def test_an_alarm_fails_where_it_is_asked_to(run, ready, stream):
 ANSWERED = [sys.executable, "-c", "from slabsvm.command import main; main()", "monitor"]
 
 
+@pytest.mark.slow
 def test_each_line_of_the_standard_input_is_answered_before_the_next(ready, stream, tmp_path):
     with open(stream / "stream.csv") as file:
         header, *rows = file.read().splitlines()

@@ -145,6 +145,7 @@ def test_kernel_blocks_in_single_precision_are_nearly_their_formula(name):
         np.testing.assert_allclose(found, formula(X, X), rtol=2e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["intersection", "chi2"])
 def test_explicit_zeros_of_sparse_rows_count_as_zeros(name):
     formula, kernel = problems.FORMULAS[name]
@@ -174,6 +175,7 @@ print(hashlib.sha256(decision.tobytes()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     compiled, loaded = (

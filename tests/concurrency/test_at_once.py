@@ -26,6 +26,7 @@ def answers_of_models_alone():
     return many.outcomes(NAMES, 0)
 
 
+@pytest.mark.slow
 def test_models_of_all_kinds_in_eight_threads_are_what_they_are_alone(alone):
     names = [str(name) for name in np.random.default_rng(0).permutation(NAMES)]
     with ThreadPoolExecutor(N_THREADS) as threads:
@@ -33,6 +34,7 @@ def test_models_of_all_kinds_in_eight_threads_are_what_they_are_alone(alone):
     assert found == alone
 
 
+@pytest.mark.slow
 def test_a_hundred_models_in_a_hundred_threads_are_what_they_are_alone():
     begin = Barrier(100)
 
@@ -48,6 +50,7 @@ def test_a_hundred_models_in_a_hundred_threads_are_what_they_are_alone():
 
 # A fork after the parent's fits inherits BLAS, whose threads it has not, and compiled loops.
 # That spawned processes agree, which take seconds to begin, test_same_bytes.py holds.
+@pytest.mark.slow
 def test_models_in_forked_processes_are_what_they_are_alone(alone):
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("no processes are made by fork here")
@@ -57,6 +60,7 @@ def test_models_in_forked_processes_are_what_they_are_alone(alone):
     assert found == [{name: alone[name] for name in names}] * 2
 
 
+@pytest.mark.slow
 def test_a_fork_while_another_thread_fits_neither_waits_nor_differs(alone):
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("no processes are made by fork here")
@@ -141,6 +145,7 @@ def test_monitors_in_threads_are_what_they_are_alone():
         assert list(threads.map(watch, range(4))) == [watch(seed) for seed in range(4)]
 
 
+@pytest.mark.slow
 def test_fits_at_once_leave_the_filters_of_warnings_as_they_were():
     # Filters are the whole process's: a thread that changes them for a while may restore another's changes.
     def fit(turn: int) -> None:

@@ -48,6 +48,7 @@ def _grown(cycle: Callable[[], object]) -> tuple[int, float]:
     return len(gc.get_objects()) - n_before, (tracemalloc.get_traced_memory()[0] - before) / CYCLES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", many.FEW)
 def test_cycles_of_fits_and_predictions_leave_no_container_and_no_array_of_the_samples_behind(name):
     prototype, X = many.MODELS[name](), many.rows(0, d=40)
@@ -56,6 +57,7 @@ def test_cycles_of_fits_and_predictions_leave_no_container_and_no_array_of_the_s
     assert n_bytes < X.nbytes
 
 
+@pytest.mark.slow
 def test_loads_predictions_in_chunks_and_updates_of_a_monitor_leave_nothing_behind(tmp_path: Path):
     model, path, new = many.fitted(many.MODELS["calibrated"](), many.rows(0)), tmp_path / "model", many.rows(1, 400)
     save(model, path)

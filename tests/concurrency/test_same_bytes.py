@@ -57,6 +57,7 @@ def test_rows_in_another_order_are_decided_alike_to_the_last_bit(name):
     np.testing.assert_array_equal(some, other)
 
 
+@pytest.mark.slow
 def test_a_process_with_other_hashes_writes_the_same_bytes():
     paths = [*sys.path, str(Path(many.__file__).parent)]
     environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -196,6 +196,7 @@ def test_weights_of_calibration_scores_count_as_repetitions():
     np.testing.assert_array_equal(whole_up(np.array([10 * (0.1 + 0.2) / 3])), [1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @by_sides
 def test_a_p_value_of_an_exchangeable_score_is_uniform_on_its_steps(two_sided, seed):
@@ -391,6 +392,7 @@ def test_sparse_rows_give_what_dense_rows_give(X, new):
     np.testing.assert_allclose(sparse.score_samples(sp.csr_array(new)), dense.score_samples(new), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_novelties_of_a_batch_keep_the_false_discovery_rate_on_average():
     false_shares = []
     for seed in range(60):
@@ -407,6 +409,7 @@ def test_novelties_of_a_batch_keep_the_false_discovery_rate_on_average():
     assert np.mean(false_shares) <= 0.2 + 3 * np.std(false_shares) / np.sqrt(60)
 
 
+@pytest.mark.slow
 @by_method
 def test_the_same_seed_gives_the_same_numbers_whatever_n_jobs(method, X, new):
     one, two = (ConformalDetector(method=method, n_jobs=jobs).fit(X).score_samples(new) for jobs in (1, 2))
@@ -494,6 +497,7 @@ def test_copies_of_rows_with_texts_and_gaps_are_held_out_together():
     assert sorted(held_out % 20) == sorted([*(held_out[held_out < 20]), *(held_out[held_out < 20])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["split", "cross"])
 @pytest.mark.parametrize("kind", ["copies", "booleans", "counts", "texts"])
 def test_the_rate_is_kept_where_rows_repeat(method, kind):

@@ -105,6 +105,7 @@ def test_an_open_set_explains_the_class_that_came_nearest(parameters, X, new):
     assert np.abs(few.explain(rows).sum(axis=1) - few.decisions(rows).max(axis=1)).max() <= ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.warns("No candidate separates synthetic outliers")
 def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new):
     pipeline = make_pipeline(StandardScaler(), "passthrough", OneClassSlabSVM()).fit(X)

@@ -22,6 +22,7 @@ def grouped(sizes, seed=0, spread=0.1):
     return rows + spread * rng.normal(size=rows.shape), np.repeat([f"patient {n}" for n in range(len(sizes))], sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
 def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for(method):
     rates, by_rows = [], []

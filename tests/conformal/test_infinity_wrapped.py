@@ -198,6 +198,7 @@ def test_a_slab_rejects_infinity_though_rows_beyond_its_upper_plane_score_less()
     assert detector.estimators_[0].decision_function(far)[0] < detector.threshold()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, KernelPCADetector])
 def test_the_promise_is_kept_where_most_calibration_scores_tie(make):
     p_values, random = [], np.random.default_rng(4)
@@ -211,6 +212,7 @@ def test_the_promise_is_kept_where_most_calibration_scores_tie(make):
         assert 2 * low <= np.sum(np.array(p_values) <= alpha + 1e-12) <= 2 * high
 
 
+@pytest.mark.slow
 def test_digits_that_were_never_seen_are_called_unknown():
     X, y = load_digits(return_X_y=True)
     known = y <= 6

@@ -39,6 +39,7 @@ class InSmallBands(LinearOneClassSlabSVM):
     _tuning = PassTuning(sample_rows=2000, band_rows=1000, least_rows=500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.0, 2 / 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_answer_is_the_local_one(epsilon, weighted, client):

@@ -115,6 +115,7 @@ def test_a_refused_fit_leaves_what_was(name):
     assert model.n_features_in_ == 3 if name != "margin" else model.estimator_.n_features_in_ == 3
 
 
+@pytest.mark.slow
 @by_name
 def test_an_interrupt_at_any_moment_leaves_what_was(name):
     prototype, fit = FITTED[name]
@@ -169,6 +170,7 @@ def test_a_warm_start_goes_on_from_the_last_fit_that_succeeded():
     assert model.fit(X).n_iter_ < cold.n_iter_
 
 
+@pytest.mark.slow
 def test_a_fit_returns_the_object_that_it_was_called_on():
     for prototype, fit in FITTED.values():
         model = clone(prototype)

@@ -856,6 +856,7 @@ def test_weights_that_are_no_counts_are_refused_where_they_count(detector, X):
         OpenSetClassifier(method=detector.method).fit(X, np.arange(60) % 2, sample_weight=np.full(60, 1e308))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
 def test_rows_at_the_end_of_float64_are_rejected_around_a_detector_that_scales(method, X):
     detector = AutoSlabSVM() if method != "leave-one-out" else OneClassSlabSVM(gamma=3.0)

@@ -208,6 +208,7 @@ def test_a_training_row_beyond_the_upper_plane_is_near_in_all_features(X):
     assert model.explain(above) == pytest.approx(np.outer(decisions, typical / typical.sum()), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_feature_that_never_varies_has_no_share_until_it_does(X):
     constant = np.column_stack([X, np.full(len(X), 3.0)])
     for model in (OneClassSlabSVM(), OneClassSVM(kernel="linear"), KernelDensityDetector(), AutoSlabSVM()):
@@ -217,6 +218,7 @@ def test_a_feature_that_never_varies_has_no_share_until_it_does(X):
             assert model.explain([[*X.mean(axis=0), 30.0]])[0].argmin() == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_behind_an_encoder_of_tables_shares_are_those_of_the_columns(frame):
     rng = np.random.default_rng(0)

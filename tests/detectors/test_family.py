@@ -215,6 +215,7 @@ def sphere(seed: int) -> tuple[Dual, np.ndarray]:
     return hypersphere(np.ones(40), float(rng.uniform(0.05, 0.4)), np.diagonal(K).copy()), K
 
 
+@pytest.mark.slow
 def test_leave_one_out_distances_are_exact_where_the_face_does_not_change():
     counts = dict.fromkeys(KERNELS, 0)
     for seed in range(40):
@@ -233,6 +234,7 @@ def test_leave_one_out_distances_are_exact_where_the_face_does_not_change():
     assert min(counts.values()) >= 5, counts
 
 
+@pytest.mark.slow
 def test_where_the_face_changes_they_are_far_nearer_than_training_distances():
     closed_error, training_error = [], []
     for seed in range(40):
@@ -324,6 +326,7 @@ def test_with_all_components_the_left_out_error_is_the_distance_from_the_span_of
     np.testing.assert_allclose(-model.loo_scores_, distance * growth, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_few_components_of_many_samples_are_those_of_the_whole_spectrum():
     X = np.random.default_rng(0).normal(size=(LANCZOS_SIZE + 200, 3))
     few = KernelPCADetector(n_components=5, offsets="training").fit(X)
@@ -509,6 +512,7 @@ def test_training_offsets_that_will_reject_new_samples_are_warned_of(model):
         model(gamma=5.0, offsets="training").fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [KernelDensityDetector, KernelPCADetector, partial(KernelPCADetector, n_components=100)]
 )
@@ -629,6 +633,7 @@ def test_differences_well_above_rounding_are_not_taken_for_it(make):
     assert 1e-12 < np.ptp(model.loo_scores_) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.warns("With offsets='training' expect")
 def test_copies_of_samples_on_the_threshold_are_accepted_where_csr_rows_round_their_distances():
     for seed in range(20):

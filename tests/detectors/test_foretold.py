@@ -45,6 +45,7 @@ def test_the_recall_of_order_statistics_and_of_midpoints_is_as_foretold(law, m, 
         assert np.mean(at_a_score) > 0.3 / (m + 1)
 
 
+@pytest.mark.slow
 def test_rows_that_repeat_are_accepted_where_they_are_and_others_are_in_random_order():
     # Half of the rows are one of eight that are known, at fixed scores of which one is outside.
     rng, known, less = np.random.default_rng(0), np.linspace(-1.5, 1.5, 8), []
@@ -58,6 +59,7 @@ def test_rows_that_repeat_are_accepted_where_they_are_and_others_are_in_random_o
     assert_as_foretold(less, 0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_groups", "size", "alike"), [(30, 1, 0.0), (10, 5, 0.5), (10, 5, 0.95), (20, 20, 0.9)])
 def test_rows_of_new_groups_are_accepted_as_foretold(n_groups, size, alike):
     rng, n = np.random.default_rng(0), n_groups * size
@@ -87,6 +89,7 @@ def test_of_planes_beyond_all_samples_one_more_row_may_be_stranger():
     assert foretold(-np.ones((1, 9)), np.ones(9))[0] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [OneClassSVM(), OneClassSlabSVM()])
 def test_new_rows_are_accepted_as_foretold_by_refits(estimator):
     rng, less = np.random.default_rng(0), []

@@ -33,6 +33,7 @@ def new_rows(count: int, *, d: int = 3, spread: float = 0.1):
     return rng.normal(size=(count, d)) + spread * rng.normal(size=(count, d))
 
 
+@pytest.mark.slow
 @pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["OneClassSlabSVM"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_rows_of_new_groups_are_accepted_as_asked_where_single_rows_left_out_lose_many(model):
@@ -170,6 +171,7 @@ def test_a_search_hands_groups_to_its_splitter_and_what_it_chose_takes_them():
     assert clone(chosen).fit(X, groups=groups).offset_ == alone.offset_ < chosen.offset_
 
 
+@pytest.mark.slow
 def test_model_files_keep_what_groups_left_out(tmp_path):
     X, groups = grouped(20, 4)
     X[:4] += 40
@@ -183,6 +185,7 @@ def test_model_files_keep_what_groups_left_out(tmp_path):
     np.testing.assert_array_equal(again.p_values(X), model.p_values(X))
 
 
+@pytest.mark.slow
 def test_averaged_slabs_count_groups():
     X, groups = grouped(30, 5)
     model = AutoSlabSVM().fit(X, groups=groups)

@@ -364,6 +364,7 @@ def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_th
         model(offsets="training", gamma=1.0).fit(rng.normal(size=(100, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
 def test_the_remedy_brings_the_rate_nearer_to_what_was_asked(name):
     plain, wrapped = [], []

@@ -88,6 +88,7 @@ def test_a_pass_over_images_is_one_over_the_images_themselves():
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_centred_rows_have_a_slab_that_keeps_its_recall_and_rejects_what_is_far(weighted):
     X = clouds(20_000)
@@ -118,6 +119,7 @@ def primal(model: LinearOneClassSlabSVM, X: np.ndarray) -> float:
     return float(0.5 * w @ w - tail_mean(s, model.nu_lower) - model.epsilon * tail_mean(-s, model.nu_upper))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "status"), [(InSmallBands, "converged"), (InTinyBands, "stalled")])
 def test_the_gap_is_true_and_the_planes_are_all_rows_even_where_bands_lead_nowhere(model, status):
     X = clouds(20_000)
@@ -156,6 +158,7 @@ def test_every_kind_of_rows_means_the_same(kind, tmp_path):
         assert list(model.feature_names_in_) == list("abcd")
 
 
+@pytest.mark.slow
 def test_neither_threads_nor_the_order_of_few_rows_make_a_difference():
     X = clouds(20_000)
     one, four = (InSmallBands(feature_map="nystroem", n_jobs=n_jobs).fit(X) for n_jobs in (1, 4))
@@ -173,6 +176,7 @@ def test_weights_mean_repetition():
     assert model.rho_lower_ == pytest.approx(repeated.rho_lower_, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_rule_is_widened_until_the_landmarks_reach_all_but_nu_of_the_rows():
     X, ones = clouds(4000, d=8), np.ones(4000)
     few, many = (landmarks("scale", X, ones, n_landmarks=n, out_of_reach=0.1, seed=0).gamma * 8 for n in (10, 1500))
@@ -188,6 +192,7 @@ def test_a_rule_is_widened_until_the_landmarks_reach_all_but_nu_of_the_rows():
     assert landmarks(7.5, X, ones, n_landmarks=10, out_of_reach=0.1, seed=0).gamma == 7.5
 
 
+@pytest.mark.slow
 def test_a_gamma_that_leaves_rows_out_of_reach_is_warned_of():
     X = clouds(4000, d=8)
     with pytest.warns(SlabCollapseWarning, match=r"out of reach of all 50 landmarks.*more n_components"):
@@ -250,6 +255,7 @@ def test_parameters_outside_their_range_are_named(name, value):
         LinearOneClassSlabSVM(**{name: value}).fit(clouds(50))
 
 
+@pytest.mark.slow
 def test_dask_arrays_have_the_same_slab_however_they_are_divided():
     da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
     X = clouds(20_000)

@@ -73,6 +73,7 @@ def test_few_rows_give_the_linear_kernels_slab(epsilon, offsets):
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-6 * np.ptp(expected))
 
 
+@pytest.mark.slow
 @by_epsilon
 @pytest.mark.parametrize(("tol", "weighted"), [(1e-3, False), (1e-6, True)])
 def test_passes_reach_the_optimum_that_all_rows_give(epsilon, tol, weighted):
@@ -103,6 +104,7 @@ def test_the_recall_on_new_rows_is_what_nu_asks_for(offsets, seed):
     assert (model.predict(new) == 1).mean() == pytest.approx(0.85, abs=0.015)
 
 
+@pytest.mark.slow
 def test_leave_one_out_planes_by_bands_are_those_of_all_rows():
     X = positives(1500, d=150)
     parameters = {"nu_upper": 0.05, "tol": 1e-7}
@@ -121,6 +123,7 @@ class InShortStretches(InSmallBands):
     _tuning = replace(SMALL_BANDS, stretch_bytes=2**13)
 
 
+@pytest.mark.slow
 def test_sorted_rows_and_threads_make_no_difference():
     X = positives(6000)
     X = X[np.argsort(X[:, 0])]
@@ -130,6 +133,7 @@ def test_sorted_rows_and_threads_make_no_difference():
     assert shuffled.dual_objective_ == pytest.approx(models[0].dual_objective_, rel=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float32", "fortran", "csr", "csr32", "memmap", "list", "frame", "int", "csc"])
 def test_every_kind_of_rows_means_the_same(kind, tmp_path):
     X = np.round(positives(2500), 1) * (np.random.default_rng(2).random((2500, 5)) < 0.8)
@@ -211,6 +215,7 @@ def test_arrays_of_other_classes_are_converted_or_refused():
         LinearOneClassSlabSVM().fit(np.matrix(X))
 
 
+@pytest.mark.slow
 def test_one_plane_beats_stochastic_gradient_descent():
     X = positives(30_000, d=16)
     ours = LinearOneClassSlabSVM(epsilon=0).fit(X)
@@ -221,6 +226,7 @@ def test_one_plane_beats_stochastic_gradient_descent():
     assert primal(ours, X) < primal(peer, X)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory by RLIMIT_DATA, which is Linux's")
 def test_a_file_larger_than_the_memory_limit_is_learnt_from(tmp_path):
     code = """
@@ -370,6 +376,7 @@ def test_rows_are_read_where_they_are():
     model.fit(X).predict(X)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_mapped_counts_and_standardised_rows_are_accepted_as_asked_for(tmp_path):
     counts = np.random.default_rng(0).poisson(3.0, size=(40_000, 50))

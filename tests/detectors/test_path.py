@@ -24,6 +24,7 @@ def clouds():
     return np.concatenate([generator.normal(size=(500, 4)), generator.normal(3.0, 0.5, size=(300, 4))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "sparse"),
     [(OneClassSlabSVM(tol=1e-6), False), (OneClassSVM(tol=1e-6), True), (SVDD(tol=1e-6), False)],
@@ -84,6 +85,7 @@ def test_estimates_next_to_planes_are_made_anew_for_others(X, monkeypatch):
     np.testing.assert_allclose(planes, [[0.1], [0.02]])
 
 
+@pytest.mark.slow
 def test_boxes_that_bind_are_not_overlooked(X):
     for one in fit_path(
         OneClassSlabSVM(gamma=0.2, tol=1e-6), X[:400], nu_lower=[0.3, 0.2, 0.1, 0.2], epsilon=[0.5, 0.5, 0.5, 0.4]
@@ -110,6 +112,7 @@ def test_a_path_of_the_linear_kernel_is_followed_too(X):
         )
 
 
+@pytest.mark.slow
 def test_nothing_of_the_way_stays_in_a_model(X):
     model = OneClassSlabSVM(cache_size=123)
     first, second = fit_path(model, X, gamma=[0.1, 0.2])
@@ -123,6 +126,7 @@ def test_nothing_of_the_way_stays_in_a_model(X):
     np.testing.assert_array_equal(first.fit(X).support_, OneClassSlabSVM(cache_size=123, gamma=0.1).fit(X).support_)
 
 
+@pytest.mark.slow
 def test_starts_from_the_last_solution_save_steps(X):
     nus = np.linspace(0.05, 0.2, 8)
     walked = sum(one.n_iter_ for one in fit_path(OneClassSVM(), X, nu=nus))
@@ -130,6 +134,7 @@ def test_starts_from_the_last_solution_save_steps(X):
     assert walked < 0.7 * alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("prepare", [np.asarray, np.float32, sp.csr_array], ids=lambda made: made.__name__)
 def test_repeats_weights_threads_and_types_count_as_in_a_fit(n_jobs, prepare, X):
@@ -142,6 +147,7 @@ def test_repeats_weights_threads_and_types_count_as_in_a_fit(n_jobs, prepare, X)
         np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.warns("of the training samples are support vectors")
 @pytest.mark.warns("The fitted w is zero")
 def test_other_parameters_can_be_walked_along(X):

@@ -86,6 +86,7 @@ def test_an_accepted_stranger_is_warned_of_and_rejected_once_the_remedy_is_taken
     assert (spread.predict(FAR[:1]) == -1).all()
 
 
+@pytest.mark.slow
 def test_the_column_is_named_and_one_is_enough():
     X = pd.DataFrame(USUAL, columns=["width", "height", "price"])
     X.loc[7, "price"] = 1e6
@@ -114,6 +115,7 @@ def test_tails_rare_values_and_clouds_are_no_few_rows(X):
     assert scale_warnings(KernelDensityDetector(), X) == []
 
 
+@pytest.mark.slow
 def test_rows_that_are_trimmed_do_not_move_the_threshold_by_their_rounding():
     X = with_outliers()
     model = TrimmedDetector(KernelDensityDetector())

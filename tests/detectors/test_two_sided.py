@@ -195,6 +195,7 @@ def test_without_an_upper_plane_it_is_the_one_class_svm() -> None:
     np.testing.assert_array_equal(slab.decision_function(rows), svm.decision_function(rows))
 
 
+@pytest.mark.slow
 def test_the_linear_slab_scores_as_the_kernel_model_does() -> None:
     X = np.random.default_rng(0).normal(10.0, 1.0, (3000, 4))
     rows = np.random.default_rng(1).normal(10.0, 2.0, (200, 4))

@@ -77,6 +77,7 @@ def test_a_collapsed_slab_is_factored_from_a_start_too():
     assert model.decision_function(X).tobytes() == full.decision_function(X).tobytes()
 
 
+@pytest.mark.slow
 def test_nearby_models_take_fewer_steps_from_a_warm_start(X):
     warm, cold = 0, 0
     for gamma, nu_lower in itertools.product((0.05, 0.1), (0.09, 0.11, 0.12)):

@@ -84,6 +84,7 @@ class Sequence:
             del self.kept[int(number)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["slab", "slab, wide", "one plane", "ball"])
 def test_random_sequences_end_at_the_full_fits_objective(name):
     for seed in range(12):

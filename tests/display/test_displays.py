@@ -121,6 +121,7 @@ def test_scores_are_the_hill_that_draw_scores_draws(X):
         assert given.hill is given.histogram
 
 
+@pytest.mark.slow
 def test_displays_look_into_pipelines_and_searches(X):
     """What a pipeline or a search answers with is drawn as by the detector at its end, of the rows that it takes."""
     slab = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0))

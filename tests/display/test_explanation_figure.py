@@ -107,6 +107,7 @@ def test_of_many_features_the_most_telling_are_drawn():
     assert many.axes[0].get_title(loc="left") == "6 rows, 5 rejected; 10 of 60 features"
 
 
+@pytest.mark.slow
 def test_colours_are_shares_over_the_largest_of_their_row(X):
     model = AutoSlabSVM().fit(X)
     rows = np.concatenate([X[:5], [[0.0, 0.0, 9.0, 0.0], [0.0, 0.0, 0.0, 1e200]]])
@@ -166,6 +167,7 @@ def test_curves_are_what_a_value_adds(model, X):
     assert heights[-1] - heights[0] == pytest.approx(change, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_models_that_are_no_sums_of_functions_are_refused(X):
     for model in (OneClassSlabSVM(), AutoSlabSVM(), KernelDensityDetector()):
         with pytest.raises(ValueError, match=f"{type(model).__name__} is no sum of functions"):

@@ -74,6 +74,7 @@ def test_a_slab_has_two_planes_and_new_rows_another_colour(X):
     assert planes(draw_scores(without_upper).axes[0]) == [without_upper.rho_lower_]
 
 
+@pytest.mark.slow
 def test_the_default_shows_its_mean_and_its_members(tmp_path, X):
     model = AutoSlabSVM().fit(X)
     figure = draw_scores(model, 3 * X[:50])

@@ -16,6 +16,7 @@ def correlated() -> np.ndarray:
     return correlated_rows()
 
 
+@pytest.mark.slow
 def test_the_picture_marks_the_choice(tmp_path, X):
     search = LabelFreeSearchCV(
         make_pipeline(StandardScaler(), OneClassSlabSVM()),
@@ -41,6 +42,7 @@ def test_the_picture_marks_the_choice(tmp_path, X):
         draw_search(LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1]}))
 
 
+@pytest.mark.slow
 def test_logarithms_of_a_criterion_have_panels_before_the_score(X):
     search = LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1, 0.2]}, cv="leave-one-out").fit(X)
     search.cv_results_["mean_log_width"] = np.array([1.0, 2.0])

@@ -176,6 +176,7 @@ def test_the_page_uses_the_glossarys_words(name):
     assert not re.findall(BANNED, prose, flags=re.IGNORECASE)
 
 
+@pytest.mark.slow
 def test_messages_and_docstrings_use_the_glossarys_words():
     def texts(file: Path) -> list[str]:
         constants = (

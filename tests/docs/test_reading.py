@@ -40,6 +40,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "rules"), [("light", {}), ("dark", {"runOnly": ["color-contrast"]})])
 def test_no_page_has_a_serious_fault_of_accessibility(browser, site, scheme, rules):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra browser").Axe()
@@ -57,6 +58,7 @@ def test_no_page_has_a_serious_fault_of_accessibility(browser, site, scheme, rul
     page.close()
 
 
+@pytest.mark.slow
 def test_no_page_scrolls_sideways(browser, site, pages):
     page = browser.new_page()
     wide = []

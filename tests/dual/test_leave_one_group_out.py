@@ -112,6 +112,7 @@ def test_the_closed_form_is_exact_where_the_face_does_not_change(seed):
             np.testing.assert_allclose(refit, exact, rtol=0, atol=1e-4 * spread)
 
 
+@pytest.mark.slow
 def test_for_enough_groups_of_every_kernel_the_face_does_not_change():
     counts = dict.fromkeys(problems.FORMULAS, 0)
     for seed in range(N_CASES):
@@ -123,6 +124,7 @@ def test_for_enough_groups_of_every_kernel_the_face_does_not_change():
     assert min(counts.values()) >= 9, counts
 
 
+@pytest.mark.slow
 def test_where_the_face_changes_the_closed_form_is_far_nearer_than_single_samples_left_out():
     found, alone = [], []
     for seed in range(0, N_CASES, 2):

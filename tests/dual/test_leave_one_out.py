@@ -103,6 +103,7 @@ def test_the_closed_form_is_exact_where_the_face_does_not_change(seed):
             assert refitted_score(dual, K, i) == pytest.approx(exact, abs=1e-4 * spread)
 
 
+@pytest.mark.slow
 def test_for_enough_samples_of_every_kernel_the_face_does_not_change():
     counts = dict.fromkeys(problems.FORMULAS, 0)
     for seed in range(N_CASES):
@@ -128,6 +129,7 @@ def test_leaving_out_a_sample_that_supports_nothing_changes_nothing(seed):
         assert refit.objective == pytest.approx(solution.objective, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_where_the_face_changes_the_closed_form_is_far_nearer_than_the_training_score():
     closed, trained = [], []
     for seed in range(20):
@@ -219,6 +221,7 @@ def test_large_faces_of_any_scale_have_planes_of_that_scale(size):
     np.testing.assert_allclose(planes[1], size**2 * planes[0], rtol=allowed)
 
 
+@pytest.mark.slow
 def test_single_precision_changes_leave_one_out_scores_of_a_large_face_by_little():
     X = np.random.default_rng(2).normal(size=(1500, 16))
     dual, gram = one_class_slab(np.ones(1500), 0.1, 0.01, 2 / 3), Computed(RBF(0.2), X)

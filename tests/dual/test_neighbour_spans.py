@@ -51,6 +51,7 @@ def compared():
     return np.array(rows)
 
 
+@pytest.mark.slow
 def test_an_estimate_is_found_for_narrow_kernels_and_not_for_all(compared):
     assert 10 <= len(compared) < len(PROBLEMS)
 
@@ -91,6 +92,7 @@ def test_where_no_sample_has_a_neighbour_the_estimate_is_exact():
     np.testing.assert_allclose(estimated.scores, exact.scores, atol=1e-6 / 200)
 
 
+@pytest.mark.slow
 def test_scores_are_estimates_where_no_memory_is_there_for_a_factor_and_say_how_good():
     known = []
     for parameters in PROBLEMS:
@@ -109,6 +111,7 @@ def test_scores_are_estimates_where_no_memory_is_there_for_a_factor_and_say_how_
     assert (shifts <= errors).mean() >= 0.8
 
 
+@pytest.mark.slow
 def test_paths_correct_estimates_where_the_active_set_changes(monkeypatch):
     monkeypatch.setattr("slabsvm.dual.leave_one_out.SAMPLED", 64)
     off, wrong = [], []

@@ -23,12 +23,14 @@ from slabsvm.solvers import loop
 pytestmark = pytest.mark.numeric
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(programs())
 def test_scores_without_a_sample_are_those_of_a_refit_to_within_the_gaps(program):
     assert_left_out(*program)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(programs(), st.integers(2, 8))
 def test_scores_without_a_group_are_those_of_a_refit_to_within_the_gaps(program, n_groups):
@@ -178,6 +180,7 @@ def test_of_many_samples_some_that_are_left_out_exactly_correct_the_others(layou
     assert abs(np.mean(ours - truth)) <= 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["ring", "tiny clusters"])
 def test_the_planes_of_many_samples_are_where_exact_scores_put_them(layout):
     X = LAYOUTS[layout](np.random.default_rng(3), 1500)
@@ -220,6 +223,7 @@ def test_few_support_vectors_of_many_samples_are_all_exact(n_planes):
 
 
 # One feature makes K nearly singular, and a few paths of many fits do not arrive.
+@pytest.mark.slow
 @pytest.mark.warns("Leave-one-out scores are estimates here", cases=["one feature"])
 @pytest.mark.parametrize("estimator", [OneClassSVM(), OneClassSlabSVM()])
 @pytest.mark.parametrize("layout", ["ring", "one feature", "tiny clusters"])

@@ -162,6 +162,7 @@ def answers(questions: list[dict[str, Any]], folder: Path) -> list[dict[str, Any
     return json.loads(run.stdout)
 
 
+@pytest.mark.slow
 def test_a_hundred_problems_have_the_same_answers_to_a_millionth(problems):
     for found, question, answer in zip(*problems[:3], strict=True):
         planes = [answer["rho_lower"], *([] if answer["rho_upper"] is None else [answer["rho_upper"]])]

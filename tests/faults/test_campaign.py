@@ -44,6 +44,7 @@ def found_in_brief():
     return json.loads(run.stdout)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_scored_by_runs_that_are_killed_is_that_of_one_that_is_not(found):
     record = found["score"]
     assert record["part_written"] > 0

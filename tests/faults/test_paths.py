@@ -56,6 +56,7 @@ print(json.dumps({"heard": [os.fsdecode(path) for path in heard if not isinstanc
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_written_but_what_is_named_and_the_compilation_cache(tmp_path):
     folder = tmp_path / "named"

@@ -207,6 +207,7 @@ def test_places_in_tables_are_checked(saved, tmp_path):
             assert "add up" in text
 
 
+@pytest.mark.slow
 def test_a_document_is_no_larger_than_its_file_allows(members, tmp_path):
     path = tmp_path / "file"
     values = b"[" + b"0," * 600_000 + b"0]"

@@ -171,6 +171,7 @@ def test_a_model_comes_back_to_the_last_bit(model, path):
     assert_round_trip(model.fit(X), NEW, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("classifier", "classes", "method"),
     [
@@ -352,6 +353,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of a file's size here")
 def test_a_full_disk_leaves_what_was_there(path):
     path.write_text("before")

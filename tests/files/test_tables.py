@@ -62,6 +62,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.usefixtures("small_blocks")
 class TestFormats:
+    @pytest.mark.slow
     @pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "tsv.gz"])
     def test_texts_of_separated_values(self, tmp_path, frame, suffix):
         path = written(tmp_path / f"t.{suffix}", frame, sep="\t" if "tsv" in suffix else ",")
@@ -112,6 +113,7 @@ class TestFormats:
         assert [None if pd.isna(n) else int(n) for n in parts["a"]] == long
         assert parts["b"].tolist() == [1.5e18] * 50
 
+    @pytest.mark.slow
     def test_a_column_of_a_large_file_has_one_type_whatever_its_parts_look_like(self, tmp_path):
         n = 200_000
         late = np.arange(n) >= n - 3
@@ -136,6 +138,7 @@ class TestFormats:
         path.write_text('\n\n"a\nb",c\n1,2\n3,4\n')
         assert read(path).to_dict("list") == {"a\nb": [1, 3], "c": [2, 4]}
 
+    @pytest.mark.slow
     def test_utf_16(self, tmp_path, frame):
         path = written(tmp_path / "t.csv", frame, encoding="utf-16")
         assert len(read(path, encoding="utf-16")) == len(frame)

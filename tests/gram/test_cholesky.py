@@ -61,6 +61,7 @@ def test_a_solve_in_pieces_is_the_whole_one(transposed):
     assert solve_lower(factor, right[:, :0]).shape == (N, 0)
 
 
+@pytest.mark.slow
 def test_blocks_find_a_matrix_that_is_not_positive_definite_and_add_the_ridge_that_it_takes():
     K = matrix(np.float64)
     K[-1, -1] = -0.05

@@ -55,6 +55,7 @@ def test_kernels_without_a_shorter_way_are_computed_in_blocks():
         assert type(gram_of(kernel, np.ones((3, 2)), 1)) is Computed
 
 
+@pytest.mark.slow
 @pytest.mark.warns("Rows that exceed the training rows", cases=["0.0-hellinger", "0.0-intersection"])
 @pytest.mark.parametrize("kernel", CHEAP)
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
@@ -178,6 +179,7 @@ def test_a_search_far_from_the_origin_keeps_the_digits_of_its_distances(X):
     np.testing.assert_allclose(gram_of.judged()[0], exact(0.3, far[400:], far[:400]), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_gamma_that_sees_more_has_the_distances_computed_anew(X):
     spread = np.concatenate([X, X + 1e8])
     gram_of = SharedDistances(1e9, [spread[:9]])

@@ -25,6 +25,7 @@ def dense(factor, size):
     return factor.solve(np.eye(size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", [np.arange(30), np.arange(0, 30, 3)])
 def test_with_all_earlier_samples_the_factor_is_exact(face):
     K = kernel_matrix(30)
@@ -34,6 +35,7 @@ def test_with_all_earlier_samples_the_factor_is_exact(face):
     np.testing.assert_allclose(factor.diagonal, np.diagonal(inverse), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbours_are_the_nearest_earlier_ones_by_the_angle_in_feature_space(dtype):
     X = np.random.default_rng(0).normal(size=(300, 5))
@@ -47,6 +49,7 @@ def test_neighbours_are_the_nearest_earlier_ones_by_the_angle_in_feature_space(d
         assert (found[i, min(i, 7) :] == -1).all()
 
 
+@pytest.mark.slow
 def test_a_limit_keeps_later_samples_from_being_neighbours():
     K = kernel_matrix(50)
     neighbours = Neighbours(held(K), n_nearest=45, limit=20)
@@ -72,6 +75,7 @@ def test_the_fewer_the_neighbours_the_larger_the_variance():
         assert (more <= fewer * (1 + 1e-9)).all()
 
 
+@pytest.mark.slow
 def test_what_is_not_held_gives_the_same_factor_and_products():
     K = kernel_matrix(300)
     everyone = np.arange(300)
@@ -85,6 +89,7 @@ def test_what_is_not_held_gives_the_same_factor_and_products():
     np.testing.assert_allclose(answers[1][1], K[10:290] @ x, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_samples_that_depend_on_others_do_not_make_rounding_grow():
     # Eight narrow clouds: K of single precision is indefinite, and neighbours nearly repeat each other.
     rng = np.random.default_rng(0)

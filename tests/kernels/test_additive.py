@@ -161,6 +161,7 @@ def test_knots_merge_equal_values_and_forget_zeros_and_rows():
 numbers = st.just(0.0) | st.floats(1e-100, 1e100)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     values=st.lists(numbers, min_size=1, max_size=120),

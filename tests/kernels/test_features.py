@@ -44,6 +44,7 @@ def test_sampled_kernels_are_within_the_stated_error(name, n_steps):
     assert 0.3 * model.error_ < error.max() <= 1.001 * model.error_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 def test_more_samples_give_less_error_and_the_interval_is_the_best(name):
     errors = [MAPS[name](sample_steps=n).fit([[1.0]]).error_ for n in (1, 2, 3, 5, 10, 20)]

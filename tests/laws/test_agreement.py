@@ -64,6 +64,7 @@ rank_one = Problem(
 )
 
 
+@pytest.mark.slow
 @law(
     drawn(kernels=strategies.NAMED),
     st.sampled_from([1e-3, 1e-6]),
@@ -157,6 +158,7 @@ def test_a_memory_map_gives_the_slab_of_passes_to_the_last_bit_and_dask_to_the_r
         np.testing.assert_allclose(pieces.project(problem.new), one.project(problem.new), rtol=0, atol=allowed)
 
 
+@pytest.mark.slow
 @law(
     drawn(kernels=strategies.KERNELS, epsilons=(0.0,), shapes=("cloud", "clusters", "outlier")),
     many,

@@ -44,6 +44,7 @@ def learned(problem: Problem, model: Any, chosen: dict[str, Any]) -> Any:
     return attempted(lambda: model(**kernel, **chosen).fit(problem.X, sample_weight=problem.sample_weight))
 
 
+@pytest.mark.slow
 @law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), parameters, examples=40)
 def test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign(
     problem: Problem, model: Any, chosen: dict[str, Any]
@@ -116,6 +117,7 @@ def test_of_exchangeable_scores_no_more_have_a_small_p_value_than_it_says(values
         assert np.mean(p <= alpha) <= alpha + 1e-12
 
 
+@pytest.mark.slow
 @law(
     drawn(least=12, kernels=("rbf", "linear"), sizes=st.just(1.0), weights=st.none()),
     st.sampled_from([OneClassSlabSVM, OneClassSVM, SVDD]),

@@ -51,6 +51,7 @@ def test_a_slab_of_any_scale_is_certified_or_refused_in_words(problem: Problem, 
         assert np.isfinite(slab.decision_function(problem.new)).all()
 
 
+@pytest.mark.slow
 @law(drawn(sizes=powers, kernels=strategies.NAMED, weights=some_weights), st.sampled_from(FAMILY), examples=60)
 def test_every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words(problem: Problem, model: Any) -> None:
     kernel = {} if model in WITHOUT_KERNEL else {"kernel": problem.kernel}

@@ -132,6 +132,7 @@ def test_no_layout_of_a_dense_table_changes_a_bit(problem: Problem, model: Any, 
 many_zeros = Problem(rows=tuple(range(7)), n_features=1, shape="zeros", kernel="intersection")
 
 
+@pytest.mark.slow
 @law(
     named,
     st.sampled_from(FAMILY),

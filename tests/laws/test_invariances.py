@@ -40,6 +40,7 @@ def assert_equal_to_the_last_bit(one: Any, other: Any, problem: Problem, places:
     assert getattr(other, "duality_gap_", None) == getattr(one, "duality_gap_", None)
 
 
+@pytest.mark.slow
 @law(drawn(kernels=of_rows), st.sampled_from(FAMILY), st.randoms(use_true_random=False), examples=40)
 def test_the_order_of_rows_changes_no_bit(problem: Problem, model: Any, random: Any) -> None:
     order = random.sample(range(len(problem)), len(problem))

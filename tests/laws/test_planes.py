@@ -100,6 +100,7 @@ def sides(problem: Problem, beta: np.ndarray) -> np.ndarray:
     return np.where(np.abs(share) < 1e-7, 0, np.where(np.abs(share) > 1 - 1e-7, 2, 1)) * np.sign(share)
 
 
+@pytest.mark.slow
 @law(
     drawn(least=4, most=14, kernels=("rbf", "linear", "intersection", "callable"), sizes=st.just(1.0)),
     st.integers(0, 20),
@@ -139,6 +140,7 @@ def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(probl
         assert one.loo_scores_[row] == pytest.approx(of_it, abs=allowed + condition * tolerances.of_score(problem))
 
 
+@pytest.mark.slow
 @law(programs(), st.none() | st.integers(2, 8), examples=40)
 def test_what_is_left_out_scores_what_a_refit_gives_it_to_within_the_gaps(program: Any, groups: int | None) -> None:
     assert_left_out(*program, groups)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PLANTED = """
 import runpy
@@ -40,6 +42,7 @@ print("unnoticed", ends())
 """
 
 
+@pytest.mark.slow
 def test_a_campaign_ends_with_1_where_a_law_was_broken_or_missed_its_fault(tmp_path):
     run = subprocess.run(
         [sys.executable, "-c", PLANTED, str(ROOT / "campaigns"), str(tmp_path / "laws.json")],

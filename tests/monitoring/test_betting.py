@@ -87,6 +87,7 @@ class TestBets:
             wealth = betting.after(wealth, np.asarray(below), np.asarray(1 - below))
             assert np.exp(wealth.log_value) == pytest.approx(held.sum(), rel=1e-10)
 
+    @pytest.mark.slow
     def test_false_alarms_are_as_far_apart_as_promised(self):
         length, n_streams, n_rows = 60, 300, 900
         betting = Betting(BETTING.edges, proper=False)
@@ -110,6 +111,7 @@ class TestBets:
             alone = [BETTING.after(one, np.float64(x), np.float64(1 - x)) for one, x in zip(alone, row, strict=True)]
         np.testing.assert_allclose(together.log_value, [one.log_value for one in alone], rtol=1e-12)
 
+    @pytest.mark.slow
     def test_false_alarms_are_within_the_promise_and_wealth_stays_near_what_was_held_back(self):
         n_streams, n_rows = 400, 1000
         wealth, most = BETTING.begun((n_streams,)), np.zeros(n_streams)
@@ -132,6 +134,7 @@ class TestRanks:
         np.testing.assert_allclose(above, 1 - below, rtol=1e-12)
         assert bag.scores.tolist() == [0.0, 1.0, 2.0, 2.0, 2.0, 3.0, 5.0]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("most", [None, 30], ids=["all", "bounded"])
     @pytest.mark.parametrize("levels", [3, 10**9], ids=["ties", "no ties"])
     def test_p_values_of_exchangeable_scores_are_uniform_and_independent(self, most, levels):
@@ -204,6 +207,7 @@ class TestRates:
         assert seen[24] == (1, 15, 5)
         assert seen[34] == (2, 15, 5)
 
+    @pytest.mark.slow
     def test_bounds_hold_at_all_rows_at_once_for_a_rate_that_changes(self):
         n_streams, n_rows, confidence = 200, 500, 0.8
         rng = np.random.default_rng(2)

@@ -152,6 +152,7 @@ class TestAlarm:
 
 
 class TestBatches:
+    @pytest.mark.slow
     @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=5), most=st.sampled_from([None, 210]))
     @settings(max_examples=12, deadline=None)
     def test_the_state_does_not_depend_on_batches(self, cuts, most):

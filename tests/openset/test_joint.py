@@ -69,6 +69,7 @@ def half_width(alpha: np.ndarray, calibration: int, n_new: int, n_splits: int) -
     return norm.isf(0.5e-5) * np.sqrt(variance / n_splits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "classifier"), [("split", SVC(gamma=1.0)), ("cross", LinearDiscriminantAnalysis())], ids=["SVC", "LDA"]
 )
@@ -438,6 +439,7 @@ def test_classes_may_have_their_own_estimators(known):
     assert set(model.predict(FAR)) == {"unknown"}
 
 
+@pytest.mark.slow
 def test_sparse_rows_and_frames_are_taken(known):
     X, y = known
     without = y != "b"
@@ -453,6 +455,7 @@ def test_sparse_rows_and_frames_are_taken(known):
         np.testing.assert_array_equal(added.decisions(kind(X)), other.decisions(kind(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_answers_are_the_same_to_the_last_bit_on_any_backend(backend, known):
     X, y = known

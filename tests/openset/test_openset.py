@@ -72,6 +72,7 @@ def test_it_names_what_it_knows_and_nothing_else(calibration, method, known, far
     assert classifier.score(X, y) == pytest.approx(np.mean(answers == y))
 
 
+@pytest.mark.slow
 def test_a_known_class_is_rejected_at_the_rate_that_was_asked_for():
     alpha, rejected, asked = 0.1, 0, 0
     for seed in range(30):
@@ -463,6 +464,7 @@ def local_cluster():
         yield client
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_learns_the_same_models_on_a_cluster(known, cluster, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "results" / "open-set.md").read_text(encoding="utf-8")
     (example,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Client()" in code)
@@ -476,6 +478,7 @@ def test_the_example_of_the_page_learns_the_same_models_on_a_cluster(known, clus
     assert contents(spread.models_) == contents(alone.models_)
 
 
+@pytest.mark.slow
 @pytest.mark.warns("rows infinitely far away")
 def test_a_worker_that_is_killed_costs_a_retry_and_no_model(known, cluster, tmp_path):
     X, y = known

@@ -68,6 +68,7 @@ def test_a_calibrated_detector_that_tells_nothing_apart_says_so_itself():
     assert "100% of the calibration samples are out of the kernel's reach" in str(told[0].message)
 
 
+@pytest.mark.slow
 def test_fits_in_threads_leave_the_filters_of_warnings_as_they_were():
     labels = np.arange(len(X)) % 30
     with warnings.catch_warnings():

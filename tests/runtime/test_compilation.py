@@ -81,6 +81,7 @@ def kept(folder: Path, ending: str) -> list[Path]:
     return sorted((folder / "__pycache__").glob(f"*.{ending}"))
 
 
+@pytest.mark.slow
 def test_compiled_code_is_kept_and_found(folder):
     assert answer(folder) == ("6.0 6 Counter()", [])
     assert len(kept(folder, "nbc")) >= 2
@@ -96,6 +97,7 @@ def blocked(folder: Path) -> dict[str, str]:
     return {name: str(folder / "file") for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "LOCALAPPDATA")}
 
 
+@pytest.mark.slow
 def test_where_nothing_is_writable_loops_are_compiled_and_it_is_said_once(folder):
     said, log = answer(folder, **blocked(folder))
     assert said == "6.0 6 Counter()"
@@ -104,6 +106,7 @@ def test_where_nothing_is_writable_loops_are_compiled_and_it_is_said_once(folder
         assert words in log[0]
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_is_no_reason_to_fail(folder):
     pytest.importorskip("resource", reason="limits of processes are POSIX's")
     code = (
@@ -136,6 +139,7 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("harm", [cut_short, emptied, overwritten, another_object])
 def test_compiled_code_that_cannot_be_read_is_compiled_anew_and_replaced(ending, harm, compiled):
@@ -150,6 +154,7 @@ def test_compiled_code_that_cannot_be_read_is_compiled_anew_and_replaced(ending,
     assert (said.count(": 1"), log) == (2, [])
 
 
+@pytest.mark.slow
 def test_an_index_that_cannot_be_replaced_is_no_reason_to_fail(compiled):
     for path in kept(compiled, "nbi"):
         a_folder(path)
@@ -160,6 +165,7 @@ def test_an_index_that_cannot_be_replaced_is_no_reason_to_fail(compiled):
         assert UNREADABLE in log[0]
 
 
+@pytest.mark.slow
 def test_code_for_other_types_of_arguments_is_not_called(compiled):
     """Two processes that compile one loop for different types at once may leave one's code in the other's file."""
     first, second = (path for path in kept(compiled, "nbc") if "total" in path.name)
@@ -172,6 +178,7 @@ def test_code_for_other_types_of_arguments_is_not_called(compiled):
     assert "other types" in log[0]
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_do_not_disturb_each_other(folder):
     known = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(PACKAGE.parent)])}
     started = [
@@ -183,6 +190,7 @@ def test_processes_that_compile_at_once_do_not_disturb_each_other(folder):
     assert answer(folder)[0].startswith("6.0 6 ")
 
 
+@pytest.mark.slow
 def test_loops_run_where_compilation_is_turned_off(folder):
     done = run("import numpy as np, loops; print(loops.total(np.arange(4.0)))", folder, NUMBA_DISABLE_JIT="1")
     assert (done.stdout.strip(), done.stderr) == ("6.0", "")

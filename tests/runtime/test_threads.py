@@ -41,6 +41,7 @@ def test_tiles_are_the_block(kernel, n_threads):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
 @pytest.mark.parametrize("kernel", tuple(problems.FORMULAS))
 def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
@@ -158,6 +159,7 @@ def interrupted(action, moment) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_any_moment_leaves_the_threads_of_blas_as_they_were():
     def nested():
         with ONE_BLAS_THREAD:

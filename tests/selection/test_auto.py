@@ -32,6 +32,7 @@ def test_scikit_learns_own_checks_pass_for_the_default(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_it_takes_features_of_any_scale(X):
     generator, scales = np.random.default_rng(1), np.array([1e-3, 0.1, 1.0, 1e6])
     new = 2 * generator.normal(size=(50, 4))
@@ -44,6 +45,7 @@ def test_it_takes_features_of_any_scale(X):
     np.testing.assert_array_equal(decision, scaled.score_samples(new * scales) - scaled.offset_)
 
 
+@pytest.mark.slow
 def test_a_feature_that_is_constant_keeps_its_own_unit(X):
     def beside(rows, value):
         return np.column_stack([rows, np.full(len(rows), value)])
@@ -100,6 +102,7 @@ def test_p_values_of_members_say_who_finds_a_row_strange(X):
     assert np.abs((of_new <= 0.2).mean(axis=0) - 0.2).max() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_samples", "off_by"), [(100, 0.02), (300, 0.015)])
 def test_the_recall_that_was_asked_for_is_kept(n_samples, off_by):
     found = []
@@ -111,6 +114,7 @@ def test_the_recall_that_was_asked_for_is_kept(n_samples, off_by):
     assert abs(np.mean(found) - 0.9) < off_by + chance
 
 
+@pytest.mark.slow
 def test_a_smaller_recall_accepts_less():
     generator = np.random.default_rng(0)
     train, new = (generator.normal(size=(n, 5)) for n in (300, 2000))
@@ -118,6 +122,7 @@ def test_a_smaller_recall_accepts_less():
     np.testing.assert_allclose(accepted, [0.5, 0.7, 0.9], atol=0.06)  # two deviations of a share of 300
 
 
+@pytest.mark.slow
 def test_a_rate_may_be_asked_for_after_the_fit():
     generator = np.random.default_rng(0)
     train, new = (generator.normal(size=(n, 3)) for n in (200, 2000))
@@ -139,6 +144,7 @@ def test_a_rate_may_be_asked_for_after_the_fit():
         AutoSlabSVM(offsets="training").fit(train).p_values(new)
 
 
+@pytest.mark.slow
 @pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
 def test_p_values_count_rows_by_weight(X):
     times = np.random.default_rng(0).integers(0, 4, len(X))
@@ -159,6 +165,7 @@ def test_it_names_the_outliers_among_its_rows(X):
     assert 0.05 < len(outliers) / len(Y) < 0.15
 
 
+@pytest.mark.slow
 def test_a_recall_that_so_few_samples_cannot_promise_is_warned_of(X):
     with pytest.warns(RecallMissedWarning, match=r"recall=0\.999 is more than 40 distinct.*recall of 0\.976 at most"):
         AutoSlabSVM(recall=0.999).fit(np.repeat(np.random.default_rng(0).normal(size=(40, 8)), 2, axis=0))
@@ -174,6 +181,7 @@ def test_features_that_cannot_be_standardised_are_refused(scale, X):
             AutoSlabSVM().fit(data)
 
 
+@pytest.mark.slow
 def test_all_scales_that_can_be_standardised_give_the_same_answers(X):
     new = np.random.default_rng(5).permuted(X, axis=0)
     answers = [AutoSlabSVM().fit(X * by).decision_function(new * by) for by in (1.0, 2.0**300, 2.0**-300)]
@@ -196,6 +204,7 @@ def test_progress_counts_every_fit_and_what_it_raises_is_raised(X):
     assert told[-1][2] == 0.0
 
 
+@pytest.mark.slow
 def test_it_takes_equal_rows_one_feature_and_constants(X):
     generator = np.random.default_rng(0)
     Y = generator.normal(size=(150, 3))
@@ -262,6 +271,7 @@ def test_what_makes_no_sense_is_refused(changes, X):
         AutoSlabSVM(**changes).fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"min_df": 3, "sublinear_tf": True}])
 def test_texts_keep_the_recall_and_foreign_ones_are_rejected(options):
     # Words that only the learned texts have would set these apart from new ones.
@@ -276,6 +286,7 @@ def test_texts_keep_the_recall_and_foreign_ones_are_rejected(options):
     assert accepted < recall - 0.05
 
 
+@pytest.mark.slow
 def test_sparse_rows_are_learned_as_they_are(X):
     some = np.where(X > 0.5, X, 0.0)
     sparse = AutoSlabSVM().fit(sp.csr_array(some))
@@ -289,6 +300,7 @@ def test_sparse_rows_are_learned_as_they_are(X):
     )
 
 
+@pytest.mark.slow
 def test_pickles_leave_the_progress_out_and_clones_keep_it(X):
     def told(*counts):
         del counts
@@ -302,12 +314,14 @@ def test_pickles_leave_the_progress_out_and_clones_keep_it(X):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 def test_members_get_the_cache_and_the_threads(X):
     model = AutoSlabSVM(cache_size=3.0, n_jobs=2).fit(X)
     machines = [member for member in model.members_ if isinstance(member, OneClassSVM)]
     assert {(member.cache_size, member.n_jobs) for member in machines} == {(3.0, 2)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_weight_means_repetition(sparse, X):
     generator = np.random.default_rng(0)
@@ -328,6 +342,7 @@ def test_a_weight_means_repetition(sparse, X):
         AutoSlabSVM().fit(rows(X), sample_weight=np.zeros(len(X)))
 
 
+@pytest.mark.slow
 def test_it_is_calibrated_by_its_leave_one_out_scores(X):
     detector = ConformalDetector(AutoSlabSVM(), method="leave-one-out", alpha=0.1).fit(X)
     np.testing.assert_array_equal(detector.calibration_scores_[0], np.sort(detector.estimators_[0].loo_decisions_))
@@ -335,6 +350,7 @@ def test_it_is_calibrated_by_its_leave_one_out_scores(X):
     assert detector.p_values(far)[0] == pytest.approx(1 / (len(X) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["normal", "standard_cauchy"])
 def test_few_rows_of_many_features_keep_the_recall_by_folds(draw):
     recalls, expected = [], []
@@ -349,6 +365,7 @@ def test_few_rows_of_many_features_keep_the_recall_by_folds(draw):
     assert np.ptp(expected) < 0.05
 
 
+@pytest.mark.slow
 def test_folds_depend_on_neither_the_order_of_rows_nor_their_copies_and_are_reported():
     rows, told = np.random.default_rng(0).normal(size=(45, 12)), []
     model = AutoSlabSVM(progress=lambda *steps: told.append(steps)).fit(rows)
@@ -374,6 +391,7 @@ def grouped(n_groups, size, spread, seed):
     return rows + spread * generator.normal(size=rows.shape), numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.02, 1.0])
 def test_of_many_rows_in_groups_whole_groups_are_learned_and_the_recall_of_new_groups_is_as_foretold(spread):
     X, groups = grouped(250, 18, spread, seed=1)
@@ -390,6 +408,7 @@ def test_of_many_rows_in_groups_whole_groups_are_learned_and_the_recall_of_new_g
         assert (AutoSlabSVM().fit(X).predict(new) == 1).mean() < found - 0.1
 
 
+@pytest.mark.slow
 def test_of_few_large_groups_some_rows_of_each_are_learned_and_all_are_judged():
     X, groups = grouped(40, 120, 0.2, seed=1)
     model = AutoSlabSVM().fit(X, groups=groups)
@@ -402,6 +421,7 @@ def test_of_few_large_groups_some_rows_of_each_are_learned_and_all_are_judged():
     assert abs((model.predict(new) == 1).mean() - model.expected_recall_) < 3 * model.expected_recall_error_
 
 
+@pytest.mark.slow
 def test_members_learn_different_groups_by_the_seed_whatever_the_groups_names_and_the_order_of_rows():
     X, groups = grouped(220, 12, 0.2, seed=1)
     order = np.random.default_rng(3).permutation(len(X))

@@ -65,6 +65,7 @@ def ball_error(n, d, n_outliers, seed):
     return sampled - exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "tolerance"), [(2, 0.1), (16, 0.2), (32, 0.5)])
 def test_a_volume_is_measured_in_many_dimensions(d, tolerance):
     # The volume of a ball of radius r in d dimensions is known, and so is that of the ellipsoid of the covariance.
@@ -234,6 +235,7 @@ def test_a_candidate_is_measured_against_the_recall_that_its_parameters_ask_for(
     assert [int(scores.argmax()) for scores in chosen.values()] == [1, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_the_nominal_recall_of_each_candidate_is_in_the_results(X):
     for detector, asked in ((OneClassSlabSVM(nu_upper=0.02), 0.88), (SVDD(nu=0.2), 0.8), (IsolationForest(), np.nan)):
         for search in (LabelFreeSearchCV(detector, {}, cv=2, reuse=reuse, refit=False) for reuse in (True, False)):
@@ -241,6 +243,7 @@ def test_the_nominal_recall_of_each_candidate_is_in_the_results(X):
             np.testing.assert_allclose(results["nominal_recall"], [asked], rtol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not LETTER.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
 @pytest.mark.warns("that was tried, and a better one may lie beyond", cases=["C", "M", "N"])
 @pytest.mark.parametrize("letter", ["C", "H", "N", "T", "A", "J", "M"])

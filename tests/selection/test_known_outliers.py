@@ -56,6 +56,7 @@ def ranks(model):
     return roc_auc_score(np.repeat([1, 0], [len(NEW), len(BAD)]), score)
 
 
+@pytest.mark.slow
 def test_outliers_like_the_known_ones_are_told_and_the_recall_is_kept(plain, model):
     assert ranks(model) > ranks(plain) + 0.03
     assert (model.predict(BAD) == -1).mean() > (plain.predict(BAD) == -1).mean() + 0.1
@@ -64,6 +65,7 @@ def test_outliers_like_the_known_ones_are_told_and_the_recall_is_kept(plain, mod
     assert model.expected_recall_ == pytest.approx(0.9, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_recall_of_new_positives_is_kept_on_average_whatever_the_number_of_labels():
     counts = np.repeat([1, 5, 25], 3)
     recalls = [
@@ -102,6 +104,7 @@ def said_without(model, training):
     return np.column_stack(found)
 
 
+@pytest.mark.slow
 def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
     member = model.model_.combination.members[-1]
     view = model.model_.combination.views[member.view]
@@ -126,6 +129,7 @@ def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
     np.testing.assert_allclose(model.loo_scores_[training.distinct.representatives], total, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_label_never_raises_the_p_value_of_its_own_row(plain):
     asked = outliers(4, 5)
     before = plain.p_values(asked)
@@ -134,6 +138,7 @@ def test_a_label_never_raises_the_p_value_of_its_own_row(plain):
         assert after <= before[place] + 0.01
 
 
+@pytest.mark.slow
 def test_outliers_opposite_to_all_known_ones_are_no_more_normal_than_good_rows():
     found = []
     for seed in range(2):
@@ -147,6 +152,7 @@ def test_outliers_opposite_to_all_known_ones_are_no_more_normal_than_good_rows()
     assert np.mean(found) > 0.53
 
 
+@pytest.mark.slow
 def test_one_known_outlier_and_copies_of_it_are_enough():
     one = AutoSlabSVM().fit(X, known_outliers=Z[:1])
     copies = AutoSlabSVM().fit(X, known_outliers=np.repeat(Z[:1], 5, axis=0))
@@ -154,18 +160,21 @@ def test_one_known_outlier_and_copies_of_it_are_enough():
     np.testing.assert_array_equal(one.score_samples(NEW), copies.score_samples(NEW))
 
 
+@pytest.mark.slow
 def test_neither_the_order_of_rows_nor_that_of_outliers_matters(model):
     turned = AutoSlabSVM().fit(X[::-1], known_outliers=Z[::-1])
     np.testing.assert_array_equal(turned.score_samples(NEW), model.score_samples(NEW))
     np.testing.assert_array_equal(turned.loo_scores_[::-1], model.loo_scores_)
 
 
+@pytest.mark.slow
 @pytest.mark.warns("equal rows of X, which count as positives")
 def test_a_known_outlier_among_the_rows_is_a_warning():
     doubtful = AutoSlabSVM().fit(X, known_outliers=np.concatenate([Z, X[:2]]))
     assert doubtful.warning_.startswith("2 known outliers equal rows of X")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [60, 450])
 def test_known_positives_are_learned_and_judge_nothing(rows):
     strange, moved = np.random.default_rng(4).normal([4.0, 0, 0, 0], 0.2, size=(20, 4)), []
@@ -183,6 +192,7 @@ def test_known_positives_are_learned_and_judge_nothing(rows):
     assert abs(np.mean(moved)) < 0.03
 
 
+@pytest.mark.slow
 def test_groups_are_left_out_whole():
     names = np.repeat(np.arange(60), 5)
     near = np.repeat(normal(60, 7), 5, axis=0) + 0.01 * normal(300, 8)
@@ -193,6 +203,7 @@ def test_groups_are_left_out_whole():
     assert (found.predict(BAD) == -1).mean() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
 def test_a_weight_is_as_good_as_copies():
     weights = np.where(np.arange(len(X)) % 3 == 0, 3.0, 1.0)
@@ -201,6 +212,7 @@ def test_a_weight_is_as_good_as_copies():
     np.testing.assert_array_equal(weighted.score_samples(NEW), copied.score_samples(NEW))
 
 
+@pytest.mark.slow
 def test_of_many_rows_a_sample_is_learned_and_the_others_put_the_threshold():
     many = normal(3000, 11)
     sampled = AutoSlabSVM(max_fit_samples=500).fit(many, known_outliers=Z, known_positives=BAD[:3])
@@ -210,6 +222,7 @@ def test_of_many_rows_a_sample_is_learned_and_the_others_put_the_threshold():
     assert (sampled.predict(BAD) == -1).mean() > 0.6
 
 
+@pytest.mark.slow
 def test_dask_arrays_are_learned_where_they_are():
     array = pytest.importorskip("dask.array")
     many = normal(1200, 12)
@@ -291,6 +304,7 @@ def test_a_classifier_that_says_no_sureness_is_refused():
         AutoSlabSVM(classifier=Silent()).fit(X, known_outliers=Z)
 
 
+@pytest.mark.slow
 def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
     table = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(X[:, 0] > 0, "up", "down"))
     known = pd.DataFrame(Z, columns=list("abcd")).assign(e="up")
@@ -307,6 +321,7 @@ def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
         make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table, autoslabsvm__known_outliers=known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model", "of_support_vectors"])
 def test_a_model_file_keeps_the_member(name, request, tmp_path):
     found = request.getfixturevalue(name)
@@ -334,6 +349,7 @@ def test_a_file_is_refused_whose_classifier_takes_what_nobody_says(tmp_path, mod
         load(tmp_path / "model.slab")
 
 
+@pytest.mark.slow
 def test_a_forest_of_the_users_is_kept_without_the_parameter(tmp_path):
     found = AutoSlabSVM(classifier=ExtraTreesClassifier(10, random_state=0)).fit(X, known_outliers=Z)
     with pytest.raises(ModelFileError, match=r"classifier is of the class .*ExtraTreesClassifier, which is not kept"):

@@ -40,6 +40,7 @@ def test_folds_depend_on_the_rows_and_not_on_their_order(X):
         assert {*map(tuple, X[test])} == {*map(tuple, X[order][again])}
 
 
+@pytest.mark.slow
 @pytest.mark.warns("repeat others")
 def test_folds_that_equal_rows_straddle_are_warned_of(X):
     twice = np.repeat(X, 2, axis=0)
@@ -135,6 +136,7 @@ def test_features_that_were_not_scaled_are_not_warned_of(name):
         warn_of_scaling(NATURAL[name])
 
 
+@pytest.mark.slow
 def test_of_scaling_nothing_is_said_where_it_makes_no_difference_or_cannot_be_seen(X):
     scaled = StandardScaler().fit_transform(X)
     with warnings.catch_warnings():
@@ -150,6 +152,7 @@ def test_of_scaling_nothing_is_said_where_it_makes_no_difference_or_cannot_be_se
         )
 
 
+@pytest.mark.slow
 def test_warnings_point_at_the_callers_line(X):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

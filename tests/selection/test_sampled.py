@@ -45,6 +45,7 @@ def test_weighted_quantiles_leave_no_more_than_the_share_below():
         assert 0.5 * share < below <= share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recall", [0.8, 0.95])
 def test_the_recall_over_draws_is_the_one_asked_for(recall):
     recalls = []
@@ -57,6 +58,7 @@ def test_the_recall_over_draws_is_the_one_asked_for(recall):
     assert -0.0266 <= np.mean(recalls) - recall <= 0.0266 + 1 / 441
 
 
+@pytest.mark.slow
 def test_many_rows_are_learned_by_a_sample_and_the_others_put_the_threshold():
     X = rows(20_000)
     with warnings.catch_warnings():
@@ -91,6 +93,7 @@ def test_scores_without_themselves_are_those_of_all_rows():
     assert not hasattr(quick(offsets="training").fit(X), "loo_scores_")
 
 
+@pytest.mark.slow
 def test_few_rows_are_learned_whole_and_the_rest_is_never_less_than_half():
     model = quick().fit(rows(300))
     assert model.sample_ is None
@@ -174,6 +177,7 @@ def test_a_value_that_is_no_number_is_refused_in_rows_that_are_not_learned():
         model.predict(X[:, :2])
 
 
+@pytest.mark.slow
 @pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
 def test_few_rows_of_many_that_count_are_learned_whole():
     X = rows(1000)
@@ -199,6 +203,7 @@ def test_the_sample_is_drawn_from_rows_that_count():
     assert Sample.of(source, 50, seed=0).whole
 
 
+@pytest.mark.slow
 def test_dask_arrays_give_the_same_model_however_they_are_divided():
     da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
     X = rows(4000)

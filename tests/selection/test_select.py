@@ -130,6 +130,7 @@ def test_a_candidate_that_fails_ranks_last_whatever_its_score(X):
     assert search.best_params_["nu_lower"] < 0.9
 
 
+@pytest.mark.slow
 def test_a_grid_that_replaces_the_detector_is_fitted_as_the_candidates_own_detector_asks(X):
     model = Pipeline([("scale", StandardScaler()), ("d", OneClassSVM())])
     grid = {"d": [OneClassSVM(kernel="linear"), OneClassSVM(gamma=0.3), IsolationForest(random_state=0)]}
@@ -224,6 +225,7 @@ def test_rows_in_another_order_choose_the_same(X):
     np.testing.assert_allclose(first.cv_results_["mean_acceptance"], again.cv_results_["mean_acceptance"], atol=2e-3)
 
 
+@pytest.mark.slow
 def test_threads_choose_the_same(X):
     for detector, grid in (OURS[0], THEIRS[0]):
         alone, together = (LabelFreeSearchCV(detector, grid, cv=3, n_jobs=n).fit(X) for n in (1, 2))
@@ -576,6 +578,7 @@ def test_the_time_left_counts_the_refit(X):
     assert refit_cost(8000, 2000, 2) == 64.0
 
 
+@pytest.mark.slow
 @pytest.mark.warns("that was tried, and a better one may lie beyond")
 @pytest.mark.warns("No candidate keeps the recall")
 def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):

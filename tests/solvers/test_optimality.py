@@ -193,6 +193,7 @@ def cloud(seed: int, m: int, d: int = 3) -> np.ndarray:
 fractions = st.floats(0.02, 0.45)
 
 
+@pytest.mark.slow
 @by_solver
 @few_examples
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 60), epsilon=st.sampled_from([0.0, 0.2, 0.99, 3.0]))
@@ -277,6 +278,7 @@ def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     assert true_gap - known <= solution.gap <= 1.25 * true_gap + 2 * hidden
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "m"), [("linear", 2500), ("rbf", 2500), ("intersection", 700)])
 def test_large_problems_are_solved_to_a_tight_gap_too(kernel, m):
     X = np.abs(np.random.default_rng(m).normal(5.0, 1.0, (m, 4)))

@@ -177,6 +177,7 @@ def test_block_and_rows_together_keep_to_the_memory():
         assert pool.block.nbytes + pool.kept_bytes <= 6e6
 
 
+@pytest.mark.slow
 def test_while_samples_take_turns_no_more_memory_is_taken():
     X = np.random.default_rng(0).normal(size=(6000, 3))
     pool = KernelCache(Computed(RBF(0.3), X), np.float32, cache_bytes=4e7, piece_bytes=2**20)
@@ -194,6 +195,7 @@ def test_while_samples_take_turns_no_more_memory_is_taken():
     assert peak <= 4e7 + 2 * 2**20 + 2**24
 
 
+@pytest.mark.slow
 def test_a_block_that_grows_takes_no_more_than_its_memory():
     X = np.random.default_rng(0).normal(size=(6000, 3))
     pool = KernelCache(Computed(RBF(0.3), X), np.float32, cache_bytes=8e7, piece_bytes=2**20)
@@ -212,6 +214,7 @@ def test_a_block_that_grows_takes_no_more_than_its_memory():
     assert peaks[-1] <= 8e7 + PIECE_BYTES
 
 
+@pytest.mark.slow
 def test_the_memory_changes_the_way_and_not_the_end():
     X = np.random.default_rng(4).normal(size=(1500, 3))
     plenty = OneClassSlabSVM(gamma="scale", tol=1e-9).fit(X)
@@ -250,6 +253,7 @@ def test_distances_too_coarse_for_float32_are_computed_in_float64_and_rounded():
         np.testing.assert_allclose(block, exact, atol=2e-7)
 
 
+@pytest.mark.slow
 def test_multipliers_keep_their_sums_where_the_free_samples_kernel_matrix_is_nearly_singular():
     X = np.random.default_rng(4).normal(size=(1800, 3))
     dual = one_class_slab(np.ones(1800), 0.1, 0.01, 2 / 3)
@@ -258,6 +262,7 @@ def test_multipliers_keep_their_sums_where_the_free_samples_kernel_matrix_is_nea
     assert certificate.gap(dual, RBF(0.3)(X, X), solution.multipliers) <= 1e-12 * solution.objective
 
 
+@pytest.mark.slow
 def test_what_float32_cannot_settle_goes_on_in_float64():
     for seed in range(6):
         X = np.random.default_rng(seed).normal(size=(501, 5))
@@ -269,6 +274,7 @@ def test_what_float32_cannot_settle_goes_on_in_float64():
         assert true_gap <= solution.gap + 1e-15 <= 1e-4 * solution.objective + 1e-15
 
 
+@pytest.mark.slow
 def test_too_little_memory_for_the_free_samples_is_called_so():
     X = np.random.default_rng(5).normal(size=(900, 8))
     dual, gram = one_class_slab(np.ones(900), 0.1, 0.05, 2 / 3), Computed(RBF(0.6), X)
@@ -279,6 +285,7 @@ def test_too_little_memory_for_the_free_samples_is_called_so():
     assert "cache_size" in solution.status.value
 
 
+@pytest.mark.slow
 def test_a_collapsed_slab_needs_no_memory_for_its_free_samples():
     X = np.random.default_rng(5).normal(size=(1500, 8))
     dual = one_class_slab(np.ones(1500), 0.1, 0.05, 2 / 3)
@@ -298,6 +305,7 @@ def fail_inside():
         raise RuntimeError
 
 
+@pytest.mark.slow
 def test_blas_gets_its_threads_back_whatever_happened_inside():
     with threadpool_limits(2, "blas"):
         before = n_blas_threads()
@@ -312,6 +320,7 @@ def test_blas_gets_its_threads_back_whatever_happened_inside():
         assert n_blas_threads() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_of_a_process_that_was_fitting_fits_with_one_blas_thread_too():
     script = """

@@ -92,6 +92,7 @@ def test_squares_of_strange_cells_add_up(parts):
     assert encoder.transform(row)[0, -1] == pytest.approx(np.sqrt(2 * N_ROWS), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.numeric
 @pytest.mark.parametrize("name", STRANGE)
 def test_the_default_rejects_a_row_with_one_such_cell(parts, name):
@@ -118,6 +119,7 @@ def test_the_default_rejects_every_row_with_such_a_cell_if_rows_are_no_fewer_tha
     assert (model.predict(new.assign(finish="violet")) == -1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.numeric
 def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_had_alone(parts):
     parts.loc[5, "finish"] = "violet"

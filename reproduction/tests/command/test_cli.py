@@ -78,6 +78,7 @@ def test_every_command_explains_itself(command):
     assert max(map(len, result.output.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_demo_writes_one_page_that_holds_everything(tmp_path):
     result = run("demo", "--output", tmp_path / "new" / "folder")
     assert result.exit_code == 0, result.output
@@ -97,11 +98,13 @@ def test_demo_writes_one_page_that_holds_everything(tmp_path):
     assert len((tmp_path / "new" / "folder" / "digits.csv").read_text().splitlines()) == 1 + 180
 
 
+@pytest.mark.slow
 def test_demo_needs_no_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert run("demo", "--output", tmp_path).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(tmp_path, monkeypatch):
     result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
@@ -121,12 +124,14 @@ def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(t
     assert (tmp_path / "toy.md").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_a_report_is_one_page_with_its_figures_in_it(tmp_path):
     assert run("reproduce", "toy", "--output", tmp_path, "--jobs", "1").exit_code == 0
     assert_one_page((tmp_path / "toy.html").read_text(), figures=3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_results_of_other_code_are_not_used_and_that_is_said(tmp_path):
     (tmp_path / "toy.jsonl").write_text(json.dumps({"kernel": "linear", "version": "0.0.1"}) + "\n")
@@ -135,6 +140,7 @@ def test_results_of_other_code_are_not_used_and_that_is_said(tmp_path):
     assert "20 fits took" in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_records_that_were_changed_are_computed_again_and_the_report_stays_what_it_was(tmp_path):
     command = ("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
@@ -154,6 +160,7 @@ def test_records_that_were_changed_are_computed_again_and_the_report_stays_what_
     assert "nothing to compute" in run(*command).output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_links_in_the_output_folder_are_not_written_through(tmp_path):
     output, other = tmp_path / "out", tmp_path / "other"
@@ -172,6 +179,7 @@ def test_links_in_the_output_folder_are_not_written_through(tmp_path):
     assert other.read_text() == "somebody else's"
 
 
+@pytest.mark.slow
 def test_the_demo_writes_through_no_link(tmp_path):
     (tmp_path / "other").write_text("somebody else's")
     (tmp_path / "digits.html").symlink_to(tmp_path / "other")
@@ -180,6 +188,7 @@ def test_the_demo_writes_through_no_link(tmp_path):
     assert (tmp_path / "other").read_text() == "somebody else's"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
     measure, calls = toy.toy_measure, []
@@ -206,6 +215,7 @@ def interrupted_at_once(*_given, **_named):
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 @pytest.mark.parametrize(
     ("command", "interrupted"),
@@ -281,6 +291,7 @@ def at_work(output, seconds):
             process.kill()
 
 
+@pytest.mark.slow
 @needs_signals
 def test_two_runs_do_not_work_on_one_folder(tmp_path):
     with at_work(tmp_path / "out", 60) as process:
@@ -314,6 +325,7 @@ def test_a_link_where_the_lock_should_be_is_refused_and_not_followed(tmp_path):
     assert (tmp_path / "other").read_text() == "somebody else's"
 
 
+@pytest.mark.slow
 @needs_signals
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interruption_is_answered_without_a_traceback_and_a_second_one_at_once(tmp_path, times):
@@ -329,6 +341,7 @@ def test_an_interruption_is_answered_without_a_traceback_and_a_second_one_at_onc
     assert re.fullmatch(kept if times == 1 else "", said)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_ten_runs_that_are_killed_give_the_records_of_one_that_is_not(tmp_path, monkeypatch):
     whole = run("reproduce", "toy", "--output", tmp_path / "whole", "--jobs", "2", "--no-figures")
@@ -354,6 +367,7 @@ def test_ten_runs_that_are_killed_give_the_records_of_one_that_is_not(tmp_path, 
         assert (tmp_path / "killed" / name).read_text() == (tmp_path / "whole" / name).read_text()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_with_the_file_and_the_remedy(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -363,6 +377,7 @@ def test_a_full_disk_is_told_with_the_file_and_the_remedy(tmp_path, monkeypatch)
     assert_plain_error(result, "toy.jsonl: No space left on device. Make room and give the command again: what")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 @pytest.mark.parametrize("name", ["toy.jsonl", "toy.csv", "toy.html", "toy-slabs.png", ".slabsvm-run"])
 def test_a_folder_in_the_place_of_a_file_is_named_with_the_remedy(tmp_path, name):
@@ -405,6 +420,7 @@ def test_progress_without_a_terminal_tells_the_time_left_once_it_can(monkeypatch
     assert lines[3:] == ["Running 20 fits: 14 done, about 10 min left", "Running 20 fits: 15 done, about 8 min left"]
 
 
+@pytest.mark.slow
 def test_reproduce_fair_goes_on_where_it_was_killed_and_tells_who_wins(tmp_path, monkeypatch):
     """The searches, which take minutes, give made-up figures here; all that is around them is as it is."""
     rows = np.ones((paper.N_TRAINING + 26, 16), dtype=np.uint8)
@@ -493,6 +509,7 @@ def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
     assert_plain_error(result, "could not be downloaded", "--data FILE", "SLABSVM_DATA")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
 def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "LETTERS", ("A", "I", "Z"))

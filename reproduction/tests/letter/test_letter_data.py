@@ -77,6 +77,7 @@ def put(folder: Path, content: bytes) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_named_file_goes_before_the_environment_and_that_before_the_cache(original, tmp_path, monkeypatch):
     cached = put(data.cache_folder() / "letter", original)
     assert data.find_letters(sources=()) == cached
@@ -93,6 +94,7 @@ def test_a_named_file_goes_before_the_environment_and_that_before_the_cache(orig
     assert set(letters.y) == {chr(a) for a in range(ord("A"), ord("Z") + 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [False, True])
 def test_line_ends_do_not_matter(original, windows):
     content = original.replace(b"\n", b"\r\n") if windows else original
@@ -131,6 +133,7 @@ def test_a_path_that_leads_nowhere_is_named(tmp_path, monkeypatch):
         data.load_letters()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_archive", [False, True])
 def test_the_download_is_kept_and_not_fetched_again(original, serve, as_archive):
     address = serve({"/letter": zipped(original) if as_archive else original})
@@ -141,6 +144,7 @@ def test_the_download_is_kept_and_not_fetched_again(original, serve, as_archive)
     assert data.find_letters(["http://127.0.0.1:9/closed"]) == path
 
 
+@pytest.mark.slow
 def test_a_bad_source_gives_way_to_the_next(original, serve):
     address = serve(
         {
@@ -171,6 +175,7 @@ def encrypted(archive: bytes) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.slow
 def test_archives_and_downloads_that_cannot_be_or_have_no_end_are_refused_for_what_they_are(original, serve):
     bomb = zipped(bytes(200_000_000))
     assert len(bomb) < 1_000_000
@@ -229,6 +234,7 @@ def test_when_no_source_delivers_each_failure_and_the_remedy_are_told_and_nothin
     assert not list(data.cache_folder().rglob("*"))
 
 
+@pytest.mark.slow
 def test_a_download_that_is_killed_while_being_written_leaves_nothing(original, serve, monkeypatch):
     address = serve({"/good": original})
 
@@ -241,6 +247,7 @@ def test_a_download_that_is_killed_while_being_written_leaves_nothing(original, 
     assert not [path for path in data.cache_folder().rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(original, serve, tmp_path, monkeypatch):
     address = serve({"/good": original})
     (tmp_path / "in-the-way").write_text("")

@@ -30,6 +30,7 @@ def test_draws_part_the_letters_and_differ():
     assert openset.drawn(1) == openset.drawn(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["OCSVM", "SVC", "SVC-alpha"])
 def test_a_cell_measures_what_its_confusion_matrix_says(method, rows):
     cell = openset.OpenSetCell(data="invented", draw=0, method=method, gammas=openset.METHODS[method].gammas)
@@ -48,6 +49,7 @@ def test_a_cell_measures_what_its_confusion_matrix_says(method, rows):
     assert len(record["curve"]) == len(openset.RATES)
 
 
+@pytest.mark.slow
 def test_the_one_class_models_see_strangers_that_a_closed_set_cannot(rows):
     random = np.random.default_rng(1)
     X, y = rows

@@ -96,6 +96,7 @@ def test_what_was_not_run_is_said_and_the_papers_number_still_stands():
     assert {row[6] for row in rest} == {paper_report.NOT_MEASURED, "no target"}
 
 
+@pytest.mark.slow
 def test_the_nearest_reading_of_the_toy_experiment_is_found():
     records = of_toy(0.05)
     assert toy_report.nearest(records, "rbf")[2] == pytest.approx(0.05)
@@ -131,6 +132,7 @@ def test_data_in_vocs_layout_that_are_not_voc_are_no_table_two(tmp_path, monkeyp
     assert not list(tmp_path.glob("*.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
 def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "LETTERS", ("A", "I"))

@@ -285,6 +285,7 @@ def test_a_digit_is_told_from_the_others():
         assert evaluated.counts.mcc > 0.8
 
 
+@pytest.mark.slow
 @needs_letter
 def test_threads_do_not_change_what_is_measured_on_letter(tmp_path):
     letters = load_letters(letter_file())
@@ -297,6 +298,7 @@ def test_threads_do_not_change_what_is_measured_on_letter(tmp_path):
         }
 
 
+@pytest.mark.slow
 @needs_letter
 def test_the_130_letter_cells_agree_with_the_reference(tmp_path):
     reference_file = letter_file().parents[2] / "reference" / "letter_ocssvm.csv"

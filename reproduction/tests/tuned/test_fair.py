@@ -57,6 +57,7 @@ def edge_of(name):
     return pytest.warns(GridEdgeWarning) if name == "KDE" else nullcontext()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHEAP)
 def test_a_method_is_tuned_and_its_candidates_are_faced_with_the_test_rows(ring, name):
     with edge_of(name), protocol.expected_warnings():
@@ -67,6 +68,7 @@ def test_a_method_is_tuned_and_its_candidates_are_faced_with_the_test_rows(ring,
     json.dumps(record, allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHEAP)
 def test_the_choice_does_not_see_the_test_rows(ring, name):
     train, test, known = ring
@@ -78,6 +80,7 @@ def test_the_choice_does_not_see_the_test_rows(ring, name):
     assert first["candidates_mcc"] != other["candidates_mcc"]
 
 
+@pytest.mark.slow
 def test_rows_that_are_equal_leak_nothing_from_fold_to_fold(ring):
     """The search warns of held-out rows that are equal to learned ones; here each row is there three times."""
     train = np.repeat(ring[0][:40], 3, axis=0)
@@ -92,6 +95,7 @@ def test_rows_that_are_equal_leak_nothing_from_fold_to_fold(ring):
             leaking.fit(train)
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_what_the_search_chooses(ring):
     method, (first, rule) = fair.METHODS["OCSVM"], next(iter(fair.RULES.items()))
     search = LabelFreeSearchCV(method.estimator, {"gamma": list(fair.GAMMAS)}, criterion=rule, refit=False)

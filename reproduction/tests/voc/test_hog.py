@@ -231,6 +231,7 @@ class TestBackgrounds:
         assert not set(background_regions(data, objects, 20, seed=4)[0]) & set(drawn)
         assert not set(background_regions(data, others, 20, seed=3)[0]) & set(drawn)
 
+    @pytest.mark.slow
     def test_for_which_there_is_no_place_are_refused(self, layout):
         data = read_voc(layout.root)
         whole = sized((120, 90))
@@ -342,6 +343,7 @@ class TestTheCache:
         assert [len(part) for part in parts] == [features.BATCH, features.BATCH, 1]
         assert [row for part in parts for row in part] == list(range(len(found.X)))
 
+    @pytest.mark.slow
     def test_is_filled_and_read_without_being_in_memory(self, data, tmp_path, monkeypatch):
         monkeypatch.setattr(features, "describe", lambda _: np.zeros(SMALLEST, dtype=np.float32))
         of_class(data, tmp_path)  # loads what the libraries load once
@@ -594,6 +596,7 @@ class TestTheCache:
         np.testing.assert_array_equal(of_class(data, tmp_path / "full").X, whole.X)
         assert 0 < len(computed) < 10
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_jobs", [1, 2])
     def test_refuses_images_that_changed_since_they_were_read(self, layout, data, tmp_path, n_jobs):
         pattern(77).save(layout.images / "image0.jpg")
@@ -625,6 +628,7 @@ class_features(read_voc(Path(sys.argv[1])), "square", n_backgrounds=6, cache=Pat
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows knows no SIGKILL")
 def test_a_run_that_was_killed_goes_on_from_what_it_wrote(data, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
@@ -661,6 +665,7 @@ def test_without_scikit_image_the_error_says_what_to_install(data, tmp_path, mon
         of_class(data, tmp_path)
 
 
+@pytest.mark.slow
 def test_images_and_hog_are_loaded_only_when_they_are_used():
     code = "import slabsvm_reproduction.voc.hog, sys; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -677,6 +682,7 @@ def shared_of(box: Box, others: list[Box]) -> np.ndarray:
     return np.column_stack([shared / areas, shared / (areas + box.width * box.height - shared)])
 
 
+@pytest.mark.slow
 def test_the_real_backgrounds_touch_objects_and_each_other_as_the_docs_say():
     folder = os.environ.get("SLABSVM_DATA")
     if not folder or not Path(folder, "VOCdevkit").is_dir():
@@ -700,6 +706,7 @@ def test_the_real_backgrounds_touch_objects_and_each_other_as_the_docs_say():
     assert (touch, hold, cats, again) == (793, 506, 48, 7_979)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "label", "n", "window"),
     [
@@ -716,6 +723,7 @@ def test_the_real_classes_have_windows_over_the_papers_range(name, label, n, win
     assert (len(objects), class_window(objects)) == (n, window)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has processes inherit nothing of the kind")
 def test_processes_that_compute_features_leave_interruptions_to_the_one_that_started_them(data, tmp_path):
     get_reusable_executor().shutdown(kill_workers=True)

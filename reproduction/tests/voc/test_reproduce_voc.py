@@ -286,6 +286,7 @@ class TestCells:
         if method != "KPCA":
             assert record["accepted"] == int((detector.decision_function(X[held_out].astype(np.float64)) >= 0).sum())
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("spoiled", [slice(0, 60), slice(0, 59), slice(60, None), slice(None)])
     @pytest.mark.parametrize("value", [0.0, 0.1])
     def test_regions_without_gradients_or_all_alike_end_no_run(self, spoiled, value, rows):
@@ -542,6 +543,7 @@ class TestTheSheets:
         assert len(places) == n_drawn
         assert all(left + width <= voc_plots.SHEET for left, width in places)
 
+    @pytest.mark.slow
     def test_names_of_classes_are_no_formulas(self, tmp_path):
         records = [
             record | {"known": {"cat": "a$b$c_{", "cow": "$"}[record["known"]]} for record in invented(SLAB_AHEAD)
@@ -555,6 +557,7 @@ class TestTheSheets:
 class TestCosts:
     """Benchmarks' measurements of 2,093 objects, 2,000 backgrounds and 5,184 dimensions are what costs rest on."""
 
+    @pytest.mark.slow
     def test_the_benchmark_prints_its_plans(self):
         script = Path(__file__).parents[2] / "benchmarks" / "voc_scaling.py"
         answer = subprocess.run([sys.executable, script, "--read"], stdout=subprocess.PIPE, text=True, check=True)
@@ -610,6 +613,7 @@ class TestTinyGammas:
             of_spread = max(r["true"] / r["spread"] for r in some)
             assert words.format(*(f"{value:.1e}".replace("e-0", "e-") for value in (off, of_spread))) in page
 
+    @pytest.mark.slow
     def test_the_table_is_made_of_the_records(self):
         arguments = [sys.executable, self.FOLDER / "tiny_gamma.py", "--read"]
         answer = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)
@@ -737,6 +741,7 @@ class TestTheCommand:
         monkeypatch.setattr(pascal_classes, "FEWEST_OBJECTS", 12)
         monkeypatch.delenv("SLABSVM_DATA", raising=False)
 
+    @pytest.mark.slow
     def test_it_goes_from_images_to_a_page_and_computes_nothing_twice(self, voc, tmp_path, monkeypatch):
         output = tmp_path / "out"
         begun = ("--data", voc, "--output", output, "--backgrounds", 20, "--jobs", 1)
@@ -787,6 +792,7 @@ class TestTheCommand:
         (seconds,) = re.findall(r"\| features \| ([\d.]+) s \|", (output / "voc.md").read_text())
         assert float(seconds) > 0, "what the features took is remembered"
 
+    @pytest.mark.slow
     def test_features_that_are_interrupted_are_kept_and_that_is_said(self, voc, tmp_path, monkeypatch):
         describe, calls = hog.describe, []
 
@@ -810,6 +816,7 @@ class TestTheCommand:
         (seconds,) = re.findall(r"\| features \| ([\d.]+) s \|", (tmp_path / "voc.md").read_text())
         assert float(seconds) == pytest.approx(sum(parts), abs=0.06)
 
+    @pytest.mark.slow
     def test_another_list_of_classes_takes_what_is_there_and_counts_what_it_took(self, voc, tmp_path):
         begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--no-figures")
         assert run(*begun, "--classes", "cow").exit_code == 0
@@ -824,6 +831,7 @@ class TestTheCommand:
         assert both == pytest.approx(sum(models), abs=0.06)
         assert both > alone
 
+    @pytest.mark.slow
     def test_fresh_computes_models_again_and_keeps_features(self, voc, tmp_path, monkeypatch):
         begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--classes", "cow", "--no-figures")
         assert run(*begun, "--jobs", 1).exit_code == 0
@@ -839,6 +847,7 @@ class TestTheCommand:
         kept = [json.loads(line)["stage"] for line in (tmp_path / "voc-stages.jsonl").read_text().splitlines()]
         assert kept == ["features", "models"]
 
+    @pytest.mark.slow
     def test_an_image_that_changed_makes_features_and_records_anew(self, voc, tmp_path):
         data = tmp_path / "VOC2012"
         shutil.copytree(voc, data)
@@ -860,6 +869,7 @@ class TestTheCommand:
         assert isinstance(result.exception, SystemExit)
         assert "slabsvm-reproduction[voc]" in said(result)
 
+    @pytest.mark.slow
     def test_records_of_other_backgrounds_are_not_taken(self, voc, tmp_path):
         begun = ("--data", voc, "--output", tmp_path, "--classes", "cow", "--no-figures")
         assert run(*begun, "--backgrounds", 20).exit_code == 0
@@ -878,6 +888,7 @@ class TestTheCommand:
         assert f"There is no VOC layout in {tmp_path}" in said(result)
         assert "VOCtrainval_11-May-2012.tar" in said(result)
 
+    @pytest.mark.slow
     def test_data_are_found_below_the_folder_of_the_environment(self, voc, tmp_path, monkeypatch):
         monkeypatch.setenv("SLABSVM_DATA", str(voc.parent.parent))
         result = run("--output", tmp_path, "--classes", "cow", "--backgrounds", 20, "--no-figures")
@@ -910,6 +921,7 @@ class TestTheCommand:
         assert "Give fewer --backgrounds or --classes, or another folder with --output." in said(result)
         assert not (tmp_path / "features").exists()
 
+    @pytest.mark.slow
     def test_room_is_asked_for_what_is_not_kept_yet(self, voc, tmp_path, monkeypatch):
         usage = namedtuple("usage", "total used free")
         begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--no-figures")
@@ -921,6 +933,7 @@ class TestTheCommand:
         assert "Give fewer --backgrounds or --classes" in said(result)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path(os.environ.get("SLABSVM_DATA", ""), "VOCdevkit", "VOC2012", "Annotations").is_dir(),
     reason="SLABSVM_DATA names no folder with VOCdevkit/VOC2012",
@@ -944,6 +957,7 @@ def test_cows_of_pascal_voc_end_to_end(tmp_path):
     assert np.corrcoef(scores[199:], X[199:].sum(axis=1))[0, 1] == pytest.approx(0.97, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path(os.environ.get("SLABSVM_DATA", ""), "bccd").is_dir(), reason="SLABSVM_DATA names no folder with bccd"
 )

@@ -658,6 +658,7 @@ def real(name: str) -> Path:
     return Path(folder, name)
 
 
+@pytest.mark.slow
 def test_the_real_blood_cells_are_read_and_their_faults_named():
     data = read_voc(real("bccd/BCCD"), n_jobs=2)
     assert len(data.images) == 364
@@ -674,6 +675,7 @@ def test_the_real_blood_cells_are_read_and_their_faults_named():
         read_voc(data.root, on_error="raise", n_jobs=2)
 
 
+@pytest.mark.slow
 def test_the_real_images_of_voc_are_sound():
     data = read_voc(real("VOCdevkit"), n_jobs=2)
     assert data.problems == ()

@@ -29,6 +29,9 @@ PROBES, BELIEVED = 8, 1e-2
 # Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second: for
 # each sample so many steps, or as many of the most as all descents have time for.
 WORK, STEPS, MOST_STEPS = 300_000_000, 2, 60
+# Where planes that are one differ in their offsets, as by a gap of 1e-3, a gap that is read off beta is up to ten times
+# larger. Of a much larger one the planes are apart, and no such thing is to be forgiven.
+UNTOLD = 100.0
 # Sums and boxes are kept to within this share of the multipliers' sum.
 FEASIBLE = 1e-9
 
@@ -71,9 +74,17 @@ class Unlearning(ActiveSet):
     """
 
     def __init__(self, dual: Dual, gram: Gram, solution: Solution, free: BoolArray) -> None:
-        self.allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, float(gram.diagonal.mean())))
-        super().__init__(dual, gram, solution, free, self.allowed)
+        from slabsvm.compiled.unlearning import Ends
+
+        allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, float(gram.diagonal.mean())))
+        super().__init__(dual, gram, solution, free, allowed)
         self.solution = solution
+        # Where two planes are one, what both hold of the same samples is not told from beta, and the gap is larger.
+        own = 0.0
+        if self.possible:
+            here = Ends(np.zeros((1, dual.n_samples)), solution.scores[None], self.offsets[None], self.status[None])
+            own = float(self._gaps(*_in_a_row([np.zeros(0, dtype=np.intp)]), here)[0])
+        self.allowed = max(allowed, 2.0 * own) if own <= UNTOLD * allowed else allowed
 
     def without(self, sets: list[IndexArray]) -> Unlearned:
         """Return the optima without each set of samples."""
