@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Face
 
 pytestmark = pytest.mark.numeric
 

@@ -8,12 +8,11 @@ import pytest
 
 from left_out import LAYOUTS
 from slabsvm.dual.active_set import free_or_next, polished
+from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.neighbour_spans import MANY, TUNING, _Estimate, usual
 from slabsvm.dual.program import one_class, one_class_slab
-from slabsvm.dual.solution import Face
-from slabsvm.gram.base import Dense
-from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.base import Blocks, Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop

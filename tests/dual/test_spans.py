@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from slabsvm.dual.active_set import free_or_next
+from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import _of_bound, _of_free, closed_form
 from slabsvm.dual.neighbour_spans import SpanTuning, neighbour_spans
 from slabsvm.dual.program import hypersphere, one_class, one_class_slab
-from slabsvm.dual.solution import Face, Point, Status, certified
-from slabsvm.gram.base import Dense
-from slabsvm.gram.blocks import Blocks
+from slabsvm.dual.solution import Point, Status, certified
+from slabsvm.gram.base import Blocks, Dense
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 

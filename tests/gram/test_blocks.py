@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from slabsvm.gram import blocks as module
-from slabsvm.gram.blocks import Blocks
+from slabsvm.gram import base as module
+from slabsvm.gram.base import Blocks
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.additive import Intersection, Linear
 from slabsvm.kernels.rbf import RBF

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from slabsvm.gram.base import Dense
-from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.base import Blocks, Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.neighbours import RIDGE, Neighbours
 from slabsvm.kernels.rbf import RBF

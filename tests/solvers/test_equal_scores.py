@@ -9,7 +9,7 @@ import certificate
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.base import Blocks
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop

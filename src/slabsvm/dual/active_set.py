@@ -29,8 +29,9 @@ from typing import Any
 
 import numpy as np
 
+from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Face, Point, Solution
+from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property

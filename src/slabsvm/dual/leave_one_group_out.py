@@ -31,9 +31,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from slabsvm.dual.active_set import AT_BOUND, free_or_next
+from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import followable
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Face, Solution, Status
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray

@@ -42,12 +42,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.dual.active_set import COLUMN_BYTES, free_or_next
+from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import LEAST_SHARE, Face, Solution, Status
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
-from slabsvm.gram.base import Gram
-from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.base import Blocks, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 

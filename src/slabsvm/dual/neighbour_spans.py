@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slabsvm.dual.solution import Face, Solution
-from slabsvm.gram.blocks import Blocks
+from slabsvm.dual.face import Face
+from slabsvm.dual.solution import Solution
+from slabsvm.gram.base import Blocks
 from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from slabsvm.dual.active_set import BLOCK_BYTES, EVENTS, GAP, LEAST, NEAR, ActiveSet
+from slabsvm.dual.face import LEAST_SHARE
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import LEAST_SHARE, Point, Solution
+from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.base import Blocks
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # So many earlier samples are regressed on. Twice as many save a third of the products and cost four times the time.

@@ -16,8 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Face, Point, Solution, Status, certified
+from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

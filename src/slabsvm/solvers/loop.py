@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from slabsvm.dual.active_set import HELD, optimum_from
+from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import LARGE
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Face, Point, Solution, Status, certified
-from slabsvm.gram.base import SMALL, Dense, Gram, refuse_negative_curvature
-from slabsvm.gram.blocks import Blocks
+from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.gram.base import SMALL, Blocks, Dense, Gram, refuse_negative_curvature
 from slabsvm.gram.neighbours import Neighbours
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import Gram
-from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.base import Blocks, Gram
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
 
 # Candidates: the share of support vectors of the part that was solved first, on each side, and half as many again.
