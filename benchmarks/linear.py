@@ -152,6 +152,7 @@ def dask(rows: int) -> Record:
     """Bytes that come back from the workers."""
     import dask.array as da
     from distributed import Client, LocalCluster
+
     from slabsvm.gram.base import Blocks
 
     visit, came = Blocks.visit, []

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from slabsvm.gram.base import Blocks
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSVM, OpenSetClassifier
+from slabsvm.gram.base import Blocks
 from slabsvm.solvers.streaming import PassTuning
 
 Record = dict[str, Any]

@@ -78,7 +78,7 @@ def test_estimates_next_to_planes_are_made_anew_for_others(X, monkeypatch):
     left_out = partial(support_vectors.leave_one_out, vast=100, exact=100)
     monkeypatch.setattr(support_vectors, "leave_one_out", lambda *a, **k: planes.append(a[0].nus) or left_out(*a, **k))
     monkeypatch.setattr(support_vectors, "polished", lambda *program: program[-1])
-    monkeypatch.setattr(support_vectors, "HELD", 0)
+    monkeypatch.setattr(support_vectors, "MEDIUM", 0)
     first, second = fit_path(OneClassSVM(gamma=20.0), X, nu=[0.1, 0.02])
     assert second.n_iter_ == 0
     assert first.loo_error_ > 0

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from slabsvm.gram.base import Blocks, Dense
+from slabsvm.gram.cholesky import RIDGE
 from slabsvm.gram.computed import Computed
-from slabsvm.gram.neighbours import RIDGE, Neighbours
+from slabsvm.gram.neighbours import Neighbours
 from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric

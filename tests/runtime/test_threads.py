@@ -21,7 +21,7 @@ from slabsvm import (
     NeighboursDetector,
     OneClassSlabSVM,
 )
-from slabsvm.gram.computed import TILE_COLUMNS, TILE_ROWS, Computed
+from slabsvm.gram.computed import TILE, TILE_COLUMNS, Computed
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 pytestmark = pytest.mark.numeric
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.numeric
 def test_tiles_are_the_block(kernel, n_threads):
     formula, instance = problems.FORMULAS[kernel]
     X = np.random.default_rng(0).gamma(4.0, 1 / 4, (TILE_COLUMNS + 3, 2))
-    rows, columns = np.arange(TILE_ROWS + 1), np.arange(TILE_COLUMNS + 2)
+    rows, columns = np.arange(TILE + 1), np.arange(TILE_COLUMNS + 2)
     expected = formula(X[rows], X[columns])
     # A value is a sum of a few terms of its own size, but for an RBF exponent, which is one of terms of |x|^2.
     allowed = 32 * np.finfo(float).eps * (1.0 + (X**2).sum(axis=1).max())

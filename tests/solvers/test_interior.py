@@ -89,7 +89,7 @@ def test_multipliers_near_their_bounds_are_put_there_and_the_others_at_the_optim
 @pytest.mark.parametrize(("n_bytes", "solved"), [(72, True), (71, False)])
 def test_a_face_is_solved_whose_matrix_is_held_or_fits_its_bytes(monkeypatch, n_bytes, solved):
     # K = I: three free samples share evenly what is left, and their matrix takes 72 bytes.
-    monkeypatch.setattr(interior, "FACE_BYTES", n_bytes)
+    monkeypatch.setattr(interior, "HELD_BYTES", n_bytes)
     even = one_class(np.ones(5), 0.4)
     dual = Dual(even.signs, even.caps, even.totals, np.array([-5.0, 0.0, 0.0, 0.0, 5.0]))
     near = np.array([[0.5, 0.2, 0.17, 0.13, 0.0]])

@@ -9,9 +9,9 @@ import numpy as np
 from slabsvm.runtime.compilation import compiler
 
 STEPS = 80  # of the iteration, which mostly takes four; where it fails the bracket is halved
-ROUNDING = 1e-13  # the equation is solved to this share of its largest terms
-COINCIDENT = 1e-13  # poles that are this near to each other, of the first, have no eigenvector between them that y has
-EDGE = 1e-14  # nor have eigenvalues this near to a pole, relative to the next: y has no weight there
+# The equation is solved to this share of its largest terms. Poles that are this near to each other, of the first, have
+# no eigenvector between them that y has; nor have eigenvalues this near to a pole, relative to the next.
+ROUNDING = 1e-13
 
 _compiled = compiler()
 # For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/developers/method.md).
@@ -48,7 +48,7 @@ def leading_mass(poles: Any, squares: Any, n_leading: int, least: float, out: An
         total = 0.0
         for k in range(n_leading):
             pole, width = poles[k], poles[k] - poles[k + 1]
-            if width <= COINCIDENT * poles[0]:
+            if width <= ROUNDING * poles[0]:
                 continue
             low, high, t, slope = 0.0, width, 0.5 * width, np.inf
             for _ in range(STEPS):
@@ -63,7 +63,7 @@ def leading_mass(poles: Any, squares: Any, n_leading: int, least: float, out: An
                     low = t
                 else:
                     high = t
-                if high <= EDGE * width or low >= (1.0 - EDGE) * width:
+                if high <= ROUNDING * width or low >= (1.0 - ROUNDING) * width:
                     slope = np.inf
                     break
                 near, far = t * t * above_slope, (width - t) * (width - t) * below_slope

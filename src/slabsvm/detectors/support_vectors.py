@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.data.distinct import Groups
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, soft_neighbours_of
-from slabsvm.dual.active_set import HELD, polished
+from slabsvm.dual.active_set import polished
 from slabsvm.dual.leave_one_group_out import groups_left_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, errors_of, largest_error, leave_one_out
 from slabsvm.dual.program import Dual
@@ -31,7 +31,7 @@ from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_part
 from slabsvm.fitted.model import Model, Solved, Start, Support, SupportVectorModel, Unseen, rounding_of
 from slabsvm.fitted.planes import beside_repeats
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import SMALL, Gram
+from slabsvm.gram.base import MEDIUM, SMALL, Gram
 from slabsvm.gram.computed import gram_of
 from slabsvm.kernels.base import Kernel, Projection
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
@@ -220,7 +220,7 @@ class SupportVectorDetector(KernelDetector):
         # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
         bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
         if self.offsets == "leave-one-out" and bounded and self.max_iter < 0 and solution.converged:
-            held = gram.held() if gram.n_samples <= HELD else gram
+            held = gram.held() if gram.n_samples <= MEDIUM else gram
             solution = polished(dual, held, solution)
         left_out = start.left_out_of(dual, gram, solution) if start else None
         return self._read_off(training, Solved(kernel, held, dual, solution, left_out), gram)

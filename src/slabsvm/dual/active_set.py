@@ -30,26 +30,22 @@ from typing import Any
 import numpy as np
 
 from slabsvm.dual.face import Face
-from slabsvm.dual.program import Dual
+from slabsvm.dual.program import ROUNDING, Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import Dense, Gram
+from slabsvm.gram.base import HELD_BYTES, MEDIUM, Dense, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
-# Up to so many samples K is held for paths, and a solver that holds K ends a fit along them.
-HELD = 2000
 # A solution at this relative gap is an optimum as far as paths go: from one that is not, each has the same detours.
 POLISHED = 1e-6
-# Of more samples, or more free ones, solutions are left as they are.
-MOST_SAMPLES, MOST_FREE = 20_000, 2000
+# Of more samples, or more than MEDIUM free ones, solutions are left as they are.
+MOST_SAMPLES = 20_000
 # Paths to the optimum at most, each from where the one before it came to: one or two are the rule.
 STAGES = 20
 # A gap that is no reason to go on, as a share of the objective's scale; errors of scores are within its square root.
 GAP = 1e-7
-# The share of it that the added term may make.
+# The share of it that the added term may make; it may move scores by this share of their spread.
 ADDED = 0.01
-# What is added may move scores by this share of their spread.
-TOLD_APART = 1e-2
 # What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
 LEAST, MOST = 1e-12, 1e-2
 # Events on a path: most have less than five.
@@ -59,19 +55,15 @@ EVENTS = 100
 NEAR, MORE = 32, 64
 # Of more samples K is held where one in so many is free.
 FEW = 4
-# Bytes of K that are computed at once; of K where it is held for paths, and of columns that are computed at once.
-BLOCK_BYTES, COLUMN_BYTES = 2**26, 2**28
-# A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
-AT_BOUND = 1e-12
 
 
 def free_or_next(dual: Dual, solution: Point | Solution) -> BoolArray:
     """Return which multipliers are free, with one more in a plane that has none: the next to take what is left out."""
     multipliers = solution.multipliers
-    free = (multipliers > AT_BOUND * dual.caps) & (multipliers < (1 - AT_BOUND) * dual.caps)
+    free = (multipliers > ROUNDING * dual.caps) & (multipliers < (1 - ROUNDING) * dual.caps)
     slopes = dual.signs[:, None] * solution.scores
     for plane in np.flatnonzero(~free.any(axis=1)):
-        idle = np.flatnonzero(multipliers[plane] <= AT_BOUND * dual.caps[plane])
+        idle = np.flatnonzero(multipliers[plane] <= ROUNDING * dual.caps[plane])
         if len(idle):
             free[plane, idle[slopes[plane, idle].argmin()]] = True
     return free
@@ -110,13 +102,13 @@ class ActiveSet:
 
     def __init__(self, dual: Dual, gram: Gram, solution: Point | Solution, free: BoolArray, allowed: float) -> None:
         # Where few are free, columns need little of K.
-        many = FEW * int(free.any(axis=0).sum()) >= dual.n_samples and 8 * dual.n_samples**2 <= COLUMN_BYTES
-        self.dual, self.gram = dual, gram.held() if dual.n_samples <= HELD or many else gram
+        many = FEW * int(free.any(axis=0).sum()) >= dual.n_samples and 8 * dual.n_samples**2 <= HELD_BYTES
+        self.dual, self.gram = dual, gram.held() if dual.n_samples <= MEDIUM or many else gram
         self.beta, self.scores = dual.beta(solution.multipliers), solution.scores
         self.unit = diagonal = float(gram.diagonal.mean())
         largest = float(np.max(self.beta**2))
         # Where scores differ by little, as of a tiny gamma, less may be added than their size would allow.
-        told_apart = (TOLD_APART * float(solution.scores.std())) ** 2 / diagonal if diagonal > 0 else 0.0
+        told_apart = (ADDED * float(solution.scores.std())) ** 2 / diagonal if diagonal > 0 else 0.0
         added = ADDED * min(allowed, told_apart) / (2.0 * largest) if largest > 0 else np.inf
         self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
         self.face = face = Face(dual, solution.multipliers, free)
@@ -146,8 +138,8 @@ class ActiveSet:
         if tied:
             self.status[~self.on_face & (self.beta > 0)] = 2
         short = dual.totals - solution.multipliers.sum(axis=1)
-        self.short = np.zeros(1) if tied else np.where(np.abs(short) > AT_BOUND * dual.total, short, 0.0)
-        self.room = COLUMN_BYTES // (8 * m)
+        self.short = np.zeros(1) if tied else np.where(np.abs(short) > ROUNDING * dual.total, short, 0.0)
+        self.room = HELD_BYTES // (8 * m)
         self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
         self.columns = self._room = np.zeros((m + self.n_columns, 0), order="F")
 
@@ -329,10 +321,10 @@ class ActiveSet:
     def _across(self) -> Iterator[tuple[slice, FloatArray]]:
         """Yield K between the face and the others, (f, k), by pieces of these; it is held where it is small."""
         f, others = len(self.face.samples), self._others
-        if 8 * f * len(others) <= COLUMN_BYTES:
+        if 8 * f * len(others) <= HELD_BYTES:
             yield slice(0, len(others)), self._held_across
             return
-        for rows in pieces(len(others), 8 * f, BLOCK_BYTES):
+        for rows in pieces(len(others), 8 * f):
             yield rows, self.block(self.face.samples, others[rows])
 
     @cached_property
@@ -350,7 +342,7 @@ class ActiveSet:
             few = len(changes) == 1 and len(touched) < self.dual.n_samples // 2
             return changes[:, touched] @ self.gram.matrix[touched] if few else changes @ self.gram.matrix
         images = np.zeros((len(changes), self.dual.n_samples))
-        for rows in pieces(len(touched), 8 * self.dual.n_samples, BLOCK_BYTES):
+        for rows in pieces(len(touched), 8 * self.dual.n_samples):
             some = touched[rows]
             images += changes[:, some] @ np.asarray(self.gram.block(some, None), dtype=np.float64)
         return images
@@ -370,7 +362,7 @@ def _optima(dual: Dual, gram: Gram, multipliers: FloatArray, scores: FloatArray,
     if dual.n_planes > 1 and ((multipliers > 0) & (multipliers < dual.caps)).all(axis=0).any():
         # What counts of one plane is beta, and whether it is between the caps of both.
         lowest, highest = np.sort(dual.signs[:, None] * dual.caps, axis=0)
-        inside = (beta > (1 - AT_BOUND) * lowest) & (beta < (1 - AT_BOUND) * highest)
+        inside = (beta > (1 - ROUNDING) * lowest) & (beta < (1 - ROUNDING) * highest)
         one = ActiveSet(dual, gram, Point(dual, multipliers, scores), np.repeat(inside[None], 2, axis=0), allowed)
         found = one.optimum()
         if found is not None:
@@ -383,7 +375,7 @@ def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:
     for stage in range(STAGES):
         n_free = free_or_next(dual, point).any(axis=0).sum()
         gap = dual.relative(point.gap, point.objective, diagonal)
-        if gap <= tol or dual.n_samples > MOST_SAMPLES or n_free > MOST_FREE:
+        if gap <= tol or dual.n_samples > MOST_SAMPLES or n_free > MEDIUM:
             break
         # A solver's scores of samples away from the planes may have the rounding of float32.
         scores = dual.linear + gram.dot(point.beta) if stage == 0 else point.scores

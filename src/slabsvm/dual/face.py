@@ -12,18 +12,15 @@ A sample inside the boxes of both planes ties the planes together (they coincide
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from slabsvm.dual.program import Dual
-from slabsvm.gram.cholesky import cholesky, in_turn, inverse_of_lower, solve_lower
+from slabsvm.gram.cholesky import RIDGE, cholesky, in_turn, inverse_of_lower, solve_lower
 from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
 
-# Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
-RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
 # The number of times that the sums' error is solved for.
 REFINEMENTS = 2
 # A change whose sums are off by more than this share of what it moves is spoiled by rounding.

@@ -30,10 +30,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from slabsvm.dual.active_set import AT_BOUND, free_or_next
+from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import followable
-from slabsvm.dual.program import Dual
+from slabsvm.dual.program import ROUNDING, Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
@@ -193,7 +193,7 @@ def _with_next(free: BoolArray, dual: Dual, solution: Solution, stays: BoolArray
     free = free.copy()
     slopes = dual.signs[:, None] * solution.scores
     for plane in np.flatnonzero(~(free & stays).any(axis=1)):
-        idle = np.flatnonzero(stays & (solution.multipliers[plane] <= AT_BOUND * dual.caps[plane]))
+        idle = np.flatnonzero(stays & (solution.multipliers[plane] <= ROUNDING * dual.caps[plane]))
         if not len(idle):
             return None
         free[plane, idle[slopes[plane, idle].argmin()]] = True

@@ -41,20 +41,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.active_set import COLUMN_BYTES, free_or_next
+from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
-from slabsvm.gram.base import Blocks, Gram
+from slabsvm.gram.base import HELD_BYTES, MEDIUM, SMALL, Blocks, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
-LARGE = 500
-# A face of more samples that the solver has not factored is not, where its neighbours tell enough.
-VAST = 2000
 # Of more samples than are left out exactly, so many support vectors are, and as many again if chance in their choice
 # moves a plane by more than this share of its standard error (`benchmarks/many_rows.py` has how far planes are off).
 SAMPLED, SETTLED = 512, 0.5
@@ -64,8 +60,6 @@ LEAST_SAMPLED, SAMPLED_WORK, FEW_FREE = 64, 2_000_000_000, 1000
 AROUND, PARTS = 8, 8
 # Where fewer are known exactly, they say nothing of the others.
 LEAST_ARRIVED = 4 * PARTS
-# What the paths that are followed at once may take.
-PATHS_BYTES = 2**26
 # A multiplier stays within its box where it does so by more than this share of its move: the rounding of float32.
 MARGIN = 1e-3
 
@@ -119,8 +113,8 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
     if solution.status is Status.DEGENERATE:
         # w is 0 to within rounding, and so is what a sample does to it.
         return closed_form(dual, gram, solution, **how)
-    if free.any(axis=0).all() and (solution.face is not None or dual.n_samples <= max(exact, VAST)):
-        stays = _where_all_stay(dual, gram, solution, free, how.get("large", LARGE))
+    if free.any(axis=0).all() and (solution.face is not None or dual.n_samples <= max(exact, MEDIUM)):
+        stays = _where_all_stay(dual, gram, solution, free, how.get("large", SMALL))
         if stays is not None:
             return stays
     if dual.n_samples > exact:
@@ -144,7 +138,7 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
 def followable(free: BoolArray) -> bool:
     """Return whether paths are followed where these multipliers are free, (P, m): few are, or K of them is held."""
     n_free = int(free.any(axis=0).sum())
-    return n_free <= VAST or 8 * n_free * free.shape[1] <= COLUMN_BYTES
+    return n_free <= MEDIUM or 8 * n_free * free.shape[1] <= HELD_BYTES
 
 
 def errors_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: FloatArray) -> FloatArray:
@@ -182,7 +176,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
     for number in (first, 2 * first - 1):
         places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
         new = places[~known[places]]
-        for rows in pieces(len(new), 24 * dual.n_samples, PATHS_BYTES):
+        for rows in pieces(len(new), 24 * dual.n_samples):
             some = order[new[rows]]
             exact, reach[new[rows]] = _without_each(unlearning, some)
             off[new[rows]] = exact - closed.scores[some]
@@ -257,8 +251,8 @@ def closed_form(
     solution: Solution,
     *,
     cache_bytes: float = 1e9,
-    large: int = LARGE,
-    vast: int = VAST,
+    large: int = SMALL,
+    vast: int = MEDIUM,
 ) -> LeaveOneOut:
     """Return the scores by the closed form alone.
 
@@ -267,9 +261,9 @@ def closed_form(
     dual, gram, solution : as for `leave_one_out`
     cache_bytes : float
         What K of a vast face may take.
-    large : int, default=LARGE
-        A face of more samples is factored in float32, where the kernel allows it.
-    vast : int, default=VAST
+    large : int, default=SMALL
+        A face of more samples is factored in float32, at half the time and memory, where the kernel allows it.
+    vast : int, default=MEDIUM
         Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
         if the solution comes without the face's factor.
     """

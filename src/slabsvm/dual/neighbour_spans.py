@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slabsvm.dual.face import Face
+from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Blocks
 from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
@@ -59,8 +59,6 @@ MANY = 5000
 PRODUCTS_SHARE = 0.01
 # Four times the neighbours take 64 times the regressions, and a third of the products or fewer.
 THOROUGH = SpanTuning(neighbours=128, iterations=200)
-# A free sample of which less than this share is not the planes' own can neither lose nor pass on its mass.
-LONE = 1e-10
 # What is divided by is no less.
 LEAST = float(np.finfo(np.float64).tiny)
 
@@ -143,7 +141,7 @@ class _Estimate:
             """Return the spans S_i^2 and the planes' falls A_i'q_i that such values give."""
             values, variances = values[: self.n_free], values[self.n_free :]
             inverse = values - np.einsum("ij,jk,ik->i", weights, schur, weights)
-            spans = np.divide(1.0, inverse, out=np.zeros(self.n_free), where=inverse > LONE * values)
+            spans = np.divide(1.0, inverse, out=np.zeros(self.n_free), where=inverse > LEAST_SHARE * values)
             falls = -spans * np.einsum("ij,jk,ik->i", border[: self.n_free], schur, weights)
             bound_spans = np.maximum(variances + np.einsum("ij,jk,ik->i", rest, schur, rest), 0.0)
             bound_falls = np.einsum("ij,jk,ik->i", border[self.n_free :], schur, rest)

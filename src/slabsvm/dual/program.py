@@ -40,8 +40,12 @@ MOST_PLANES = 2
 # A share of samples below this is none, of however many.
 LEAST_NU = 2.0**-100
 
-# Sums of caps are compared with totals up to this relative rounding error.
-MASS_ROUNDING = 1e-12
+# Sums of caps are compared with totals up to this relative rounding error; a multiplier that is no further from a
+# bound, as a share of its cap, is at it.
+ROUNDING = 1e-12
+
+# Multipliers and their sums are feasible, and two answers are one, to within this share.
+FEASIBLE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -225,7 +229,7 @@ class Dual:
         if self.n_planes > 1:
             spare = (self.caps - multipliers).min(axis=0)
             missing = float((self.totals - multipliers.sum(axis=1)).min())
-            if MASS_ROUNDING * self.total < missing < spare.sum():
+            if ROUNDING * self.total < missing < spare.sum():
                 multipliers += spare * (missing / spare.sum())
         return self.project_sums(multipliers)
 
@@ -299,7 +303,7 @@ def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
 
 def _quantile(weights: FloatArray, total: float) -> Callable[[FloatArray], float]:
     """Return what gives where the weights of the lowest values sum to total; the midpoint where that is an interval."""
-    bounds = ((1.0 - MASS_ROUNDING) * total, (1.0 + MASS_ROUNDING) * total)
+    bounds = ((1.0 - ROUNDING) * total, (1.0 + ROUNDING) * total)
     if weights.min() < weights.max():
         return partial(_where_masses_reach, bounds, weights)
     return partial(_at_ranks, [min(math.ceil(mass / weights[0]), len(weights)) - 1 for mass in bounds])

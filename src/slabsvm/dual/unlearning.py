@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.active_set import BLOCK_BYTES, EVENTS, GAP, LEAST, NEAR, ActiveSet
+from slabsvm.dual.active_set import EVENTS, GAP, LEAST, NEAR, ActiveSet
 from slabsvm.dual.face import LEAST_SHARE
-from slabsvm.dual.program import Dual
+from slabsvm.dual.program import FEASIBLE, Dual
 from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Dense, Gram
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import PIECE_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
 # Up to so many samples all are left out exactly, by a descent where a path does not arrive.
@@ -33,8 +33,6 @@ WORK, STEPS, MOST_STEPS = 300_000_000, 2, 60
 # Where planes that are one differ in their offsets, as by a gap of 1e-3, a gap that is read off beta is up to ten times
 # larger. Of a much larger one the planes are apart, and no such thing is to be forgiven.
 UNTOLD = 100.0
-# Sums and boxes are kept to within this share of the multipliers' sum.
-FEASIBLE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class Unlearning(ActiveSet):
     def _met(self, leaving: IndexArray) -> BoolArray:
         """Return which samples would be beyond their box or plane as one of some leaves and all others stay."""
         m, met = self.dual.n_samples, np.zeros(self.dual.n_samples, dtype=bool)
-        for rows in pieces(len(leaving), 8 * m, BLOCK_BYTES // 8):
+        for rows in pieces(len(leaving), 8 * m, PIECE_BYTES // 4):
             some = leaving[rows]
             free, plane = self.on_face[some], np.maximum(self.status[some] - 1, 0) // 2
             own = self.columns[:, self.place[some]]

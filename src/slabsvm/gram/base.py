@@ -15,24 +15,25 @@ import scipy.linalg
 from scipy.linalg.lapack import dpotrf
 
 from slabsvm.gram.cholesky import cholesky
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Where w = 0 is optimal, no gap below this share of the largest objective that the boxes allow can be told from
 # rounding: the share of its diagonal to which a matrix in float64 is known.
 ROUNDING_GAP = 1e-14
-# Up to so many samples all of K is held.
+# Up to so many samples all of K is held, and factored in float64.
 SMALL = 500
-# The number of samples on which a kernel of the user's is verified.
-VERIFIED = 2000
+# Up to so many samples K is held and factored where that saves other work. On so many a user's kernel is verified.
+MEDIUM = 2000
+# What is held of K beside a solver's own: so many bytes at most.
+HELD_BYTES = 2**28
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
 INDEFINITE = 1e-6
-# Threads take so many rows of a held K at once.
-ROWS_AT_ONCE = 512
-# A square of a K that is computed is multiplied in tiles of so many rows and columns, which a processor's cache holds,
+# Threads take so many rows of K at once; a square of a K that is computed is multiplied in tiles of so many rows and
+# columns, which a processor's cache holds. A value's rounding depends on the shape of the product that it comes from,
+# and tiles do not depend on the number of threads. Half the rows cost up to a seventh more.
 TILE = 512
-# by threads that add to so many sums, of so many bytes in all at most: rounding does not depend on the threads.
+# Threads add the tiles' products to so many sums: rounding does not depend on the threads.
 SUMS = 16
-SUMS_BYTES = 2**26
 NOT_SEMIDEFINITE = "The kernel matrix is not positive semidefinite"
 CONVEX = "The slab is a convex problem only for positive semidefinite kernels."
 
@@ -68,7 +69,7 @@ class Gram(ABC):
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.
 
-        The leading VERIFIED samples' block is factored where K is a matrix or a function of the user's; a larger K may
+        The leading MEDIUM samples' block is factored where K is a matrix or a function of the user's; a larger K may
         hide what is wrong with it behind them.
         """
         if (least := self.diagonal.min()) < 0:
@@ -77,7 +78,7 @@ class Gram(ABC):
             )
         if self._trusted:
             return
-        some = np.arange(min(self.n_samples, VERIFIED))
+        some = np.arange(min(self.n_samples, MEDIUM))
         block = np.array(self.block(some, some), dtype=np.float64)
         largest = float(self.diagonal.max())
         if largest == 0 and block.any():
@@ -275,7 +276,7 @@ class Blocks:
             some = slice(start + piece.start, start + piece.stop)
             task(some, held[some, columns])
 
-        self.gram.divide(each, pieces(height, 1, ROWS_AT_ONCE))
+        self.gram.divide(each, pieces(height, 1, TILE))
 
     def times(self, x: FloatArray, rows: slice | None = None) -> FloatArray:
         """Return K[rows][:, :n] x, for x of shape (n,) or (n, k); all rows for None.
@@ -302,7 +303,7 @@ class Blocks:
     def _square_times(self, unit: AnyFloatArray) -> FloatArray:
         """Return K[:n, :n] x by the upper triangle: a tile serves on both sides of the diagonal."""
         n = len(unit)
-        sums = np.zeros((max(1, min(SUMS, SUMS_BYTES // max(8 * unit.size, 1))), *unit.shape))
+        sums = np.zeros((max(1, min(SUMS, PIECE_BYTES // max(8 * unit.size, 1))), *unit.shape))
 
         def add(total: FloatArray, first: int) -> None:
             some = slice(first, min(first + TILE, n))

@@ -16,6 +16,8 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
+# Added to K's diagonal, relative to it: duplicates make K singular, rounding makes it slightly indefinite.
+RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
 # The least ridge above 0, relative to its unit.
 LEAST_RIDGE = 1e-15
 # LAPACK factors and inverts up to so many rows in a call, in a quarter of a second; more take a tenth longer in blocks

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.gram.base import SMALL, Dense, Gram, solver_of_damped
+from slabsvm.gram.base import SMALL, TILE, Dense, Gram, solver_of_damped
 from slabsvm.gram.cholesky import WORK
 from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.base import Kernel
@@ -29,10 +29,8 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows, 
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
-# The largest tile of a block, each computed by one call of the kernel. A value's rounding depends on the shape of the
-# product that it comes from, and tiles do not depend on the number of threads. Half the rows cost up to a seventh more;
-# larger tiles would be too few for the threads.
-TILE_ROWS = 512
+# The largest tile of a block, each computed by one call of the kernel, has TILE rows; more columns would leave too few
+# tiles for the threads.
 TILE_COLUMNS = 4096
 # Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
 COARSE = 1e-5
@@ -83,11 +81,11 @@ class Computed(Gram):
             self.kernel.block(left[some], right[others], filled[tile])
 
         with ONE_BLAS_THREAD:
-            if 0 < len(rows) <= TILE_ROWS and 0 < filled.shape[1] <= TILE_COLUMNS:
+            if 0 < len(rows) <= TILE and 0 < filled.shape[1] <= TILE_COLUMNS:
                 self.kernel.block(left, right, filled)
             else:
                 columns_of = _cut(filled.shape[1], TILE_COLUMNS)
-                self.divide(fill, [(some, others) for others in columns_of for some in _cut(len(rows), TILE_ROWS)])
+                self.divide(fill, [(some, others) for others in columns_of for some in _cut(len(rows), TILE)])
         return filled
 
     def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:

@@ -9,22 +9,17 @@ samples below it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.gram.base import Blocks
+from slabsvm.gram.base import TILE, Blocks
+from slabsvm.gram.cholesky import RIDGE
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # So many earlier samples are regressed on. Twice as many save a third of the products and cost four times the time.
 NEAREST = 16
-# So many samples are regressed at once where K is held; where it is not, as many as have so many neighbours in all,
-# among whom K is computed.
-HELD_AT_ONCE = 512
+# Where K is not held, samples are regressed at once that have so many neighbours in all: K is computed among them.
 NEIGHBOURS_AT_ONCE = 1024
-# Added to K's diagonal, relative to it: what rounding makes of a conditional variance.
-RIDGE: dict[Any, float] = {np.float32: 1e-6, np.float64: 1e-12}
 
 
 class Neighbours:
@@ -67,7 +62,7 @@ class Neighbours:
             _loops.regress(K, index, self._ridges, face, places, nearest, some.start, some.stop, chosen, columns)
 
         computed_at_once = max(1, NEIGHBOURS_AT_ONCE // max(1, nearest.shape[1]))
-        some_at_once = pieces(len(face), 1, computed_at_once if self.K.matrix is None else HELD_AT_ONCE)
+        some_at_once = pieces(len(face), 1, computed_at_once if self.K.matrix is None else TILE)
         if self.K.matrix is None:
             # The blocks are divided among threads, and these take no tasks from each other.
             for some in some_at_once:

@@ -19,22 +19,18 @@ import numpy as np
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.gram.base import Dense, Gram
+from slabsvm.gram.base import HELD_BYTES, Dense, Gram
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.solvers.loop import OPTIMAL, TUNING
 
-# An iterate has no multiplier exactly at its bound; only a tight gap shows which ones belong there.
-TIGHTEST_TOL = 1e-10
 # Shares of the caps below which a multiplier is moved to its bound; the gap decides which is kept.
 BOUND_SHARES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 MAX_ITER = 100
-# Rounds without a tenth less gap after which a fit is called stalled.
+# Rounds without so much less gap (`Tuning.progress`) after which a fit is called stalled.
 PATIENCE = 8
-PROGRESS = 0.9
 # A step keeps this share of the way to the boundary.
 STEP_SHARE = 0.995
-# K of a face takes no more bytes than this where K is not held: far from the optimum nearly all samples are free.
-FACE_BYTES = 2**28
 
 
 @ONE_BLAS_THREAD
@@ -47,7 +43,7 @@ def solve(
     cache_bytes: float = 1e9,
     start: FloatArray | None = None,
 ) -> Solution:
-    """Solve the Dual to a relative gap of min(tol, TIGHTEST_TOL) where rounding allows it; refuse an indefinite K.
+    """Solve the Dual to a relative gap of min(tol, OPTIMAL) where rounding allows it; refuse an indefinite K.
 
     Parameters
     ----------
@@ -70,14 +66,14 @@ def solve(
     rounds_since = 0
     unfinished = Status.ITERATION_LIMIT
     for _ in range(max_iter if max_iter >= 0 else MAX_ITER):
-        if point.gap <= dual.gap_target(point.objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.resolution):
+        if point.gap <= dual.gap_target(point.objective, mean_diagonal, min(tol, OPTIMAL), gram.resolution):
             break
         if rounds_since >= PATIENCE or not interior.step():
             unfinished = Status.STALLED
             break
         point = _point(dual, gram, dual.project_sums(interior.v))
         gaps.append(dual.relative(point.gap, point.objective, mean_diagonal))
-        rounds_since = 0 if point.gap < PROGRESS * best.gap else rounds_since + 1
+        rounds_since = 0 if point.gap < TUNING.progress * best.gap else rounds_since + 1
         best = min(best, point, key=lambda one: one.gap)
     return certified(
         _at_the_vertex_of(best, gram),
@@ -114,7 +110,7 @@ def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
                 tried.add(bounds)
                 latest, face = bounds, Face(dual, point.multipliers)
                 n_free = len(face.samples)
-                solvable = n_free >= 2 and (held or 8 * n_free**2 <= FACE_BYTES)
+                solvable = n_free >= 2 and (held or 8 * n_free**2 <= HELD_BYTES)
                 if solvable:
                     face.factor(gram.block(face.samples, face.samples), divide=gram.divide)
             if solvable:

@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.active_set import HELD, optimum_from
+from slabsvm.dual.active_set import optimum_from
 from slabsvm.dual.face import Face
-from slabsvm.dual.leave_one_out import LARGE
-from slabsvm.dual.program import Dual
+from slabsvm.dual.program import FEASIBLE, Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.gram.base import SMALL, Blocks, Dense, Gram, refuse_negative_curvature
+from slabsvm.gram.base import MEDIUM, SMALL, Blocks, Dense, Gram, refuse_negative_curvature
 from slabsvm.gram.neighbours import Neighbours
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -39,8 +38,6 @@ OPTIMAL = 1e-10
 DEPENDENT: dict[Any, float] = {np.float64: 1e-9, np.float32: 2e-5}
 # The lower plane may lack this much of what beta asks of it: samples that are beyond their boxes ask for less in them.
 SURPLUS = 1.1
-# Multipliers are those of beta where what their boxes take off it is no more than this share of the largest.
-FEASIBLE = 1e-9
 # Of more samples than are factored, each is regressed on so many neighbours, and at most so many products with K are
 # made, until scores of 1 are off by no more than this on average: the gap is then some 1e-3 of the objective, or less.
 NEIGHBOURS = 64
@@ -374,7 +371,7 @@ class _Rounds:
             self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
             return
         cost = int(self._free().sum()) ** 3 / self.tuning.face_cost
-        if cost <= self.credit and self.cache.dtype is np.float64 and self.dual.n_samples <= HELD:
+        if cost <= self.credit and self.cache.dtype is np.float64 and self.dual.n_samples <= MEDIUM:
             self.credit, self.work = 0.0, self.work + cost
             self._keep_better(self._nearer(self.point))
 
@@ -398,7 +395,7 @@ class _Rounds:
         """Go to the optimum at last: leave-one-out scores are exact there alone; return what is in doubt."""
         n_free = int(self._free().sum())
         known = self.face is not None and n_free == self.dual.n_samples
-        if known or self.dual.n_samples > HELD or n_free > LARGE:
+        if known or self.dual.n_samples > MEDIUM or n_free > SMALL:
             return doubt
         found = self._stepped(self._nearer(self.point))
         if found is self.point or found.gap >= self.point.gap + doubt:
