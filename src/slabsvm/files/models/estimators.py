@@ -17,22 +17,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.files.models.kinds import (
-    KINDS_OF_NOTES,
-    NOT_FINITE,
-    At,
-    Kind,
-    Parts,
-    broken,
-    exactly,
-    kind_of,
-    maker,
-    many,
-    maybe,
-    only,
-    plain,
-    shown,
-)
+from slabsvm.files.models import kinds
+from slabsvm.files.models.archive import must
+from slabsvm.files.models.kinds import NOT_FINITE, At, Kind, Parts, exactly, maker, many, maybe, only, shown
 from slabsvm.runtime import fields
 from slabsvm.runtime.sklearn_private import validate_parameters
 
@@ -59,13 +46,7 @@ FEATURES: dict[str, Any] = {
     "feature_names_in": maybe(many(str, size="d", made=partial(np.array, dtype=object))),
 }
 # What set_output has asked a transformer for.
-OUTPUT = kind_of(Annotated[str | None, fields.Choice(("default", "pandas", "polars"))])
-
-
-def demand(holds: object, text: str) -> None:
-    """Raise ValueError, which says that parts do not belong together, unless something holds."""
-    if not holds:
-        raise ValueError(text)
+OUTPUT = kinds.kind_of(Annotated[str | None, fields.Choice(("default", "pandas", "polars"))])
 
 
 @dataclass
@@ -89,9 +70,9 @@ class Entry:
         # A pipeline has no features of its own, but those of its first step.
         return where(model) if callable(where) else vars(model).get(where)
 
-    def refit(self, model: Any, parts: Mapping[str, Any]) -> None:
+    def refit(self, model: Any, **parts: Any) -> None:
         """Set what a fit sets; ValueError says that parts do not belong together."""
-        demand(not self.features or parts["n_features_in"] is not None, "it must have a number of features")
+        must(not self.features or parts["n_features_in"] is not None, "it must have a number of features")
         for name, value in parts.items():
             if value is not None or name not in FEATURES:
                 where = self.where.get(name)
@@ -183,7 +164,7 @@ def _mapping(found: Any, at: At) -> Any:
 
 def _type(found: Any, at: At) -> Any:
     if at.reads:
-        return TYPES[plain(str, fields.Choice(tuple(TYPES)))(found, at)]
+        return TYPES[kinds.plain(str, fields.Choice(tuple(TYPES)))(found, at)]
     found = found.type if isinstance(found, np.dtype) else found
     name = next((name for name, of in TYPES.items() if of is found), "")
     return name or at.refuse(f"is the type {found.__name__}. {NO_FUNCTION}")
@@ -203,53 +184,48 @@ HOLDING: dict[str, tuple[Any, Kind]] = {
 def estimator(note: fields.FittedEstimator | None, found: Any, at: At) -> Any:
     """Move an estimator of one of the kept classes; where a note says so a fitted one, of some of them."""
     if at.reads:
-        return _model_of(note, found, at)
-    name, inner = _name_of(found, at), at.estimator()
-    entry, fitted = CLASSES[name], any(one.endswith("_") and not one.startswith("__") for one in vars(found))
-    _refuse_strange(name, found, inner)
-    given = found.get_params(deep=False) if hasattr(found, "get_params") else vars(found)
+        name, given, output, state = exactly(found, ("class", "parameters", "output", "fitted"), at)
+        known = isinstance(name, str) and name in CLASSES
+        if not known or (note and note.names and name not in note.names):
+            at.refuse(f"is of the class {shown(name)}, which {'may not be there' if known else 'is not known here'}")
+        at.must(isinstance(given, dict), "must have parameters")
+    else:
+        name, state = _name_of(found, at), found
+        given = found.get_params(deep=False) if hasattr(found, "get_params") else vars(found)
+        output = getattr(found, "_sklearn_output_config", {}).get("transform")
+        _refuse_strange(name, found, at)
+    entry, inner = CLASSES[name], at.estimator()
     parameters = {
-        one: parameter(None if one in entry.left_out else value, inner.inside(f"parameters.{one}"))
+        one: (_left_out if one in entry.left_out else parameter)(value, inner.inside(f"parameters.{one}"))
         for one, value in given.items()
         if not (isinstance(value, str) and value == NOT_GIVEN)
     }
-    output = OUTPUT(getattr(found, "_sklearn_output_config", {}).get("transform"), inner.inside("output"))
-    state = entry.state(found, inner.inside("fitted")) if fitted else None
-    return {"class": name, "parameters": parameters, "output": output, "fitted": state}
-
-
-def _model_of(note: fields.FittedEstimator | None, node: Any, at: At) -> Any:
-    """Return the estimator of its JSON."""
-    name, parameters, output, state = exactly(node, ("class", "parameters", "output", "fitted"), at)
-    entry = CLASSES.get(name) if isinstance(name, str) else None
-    if entry is None or (note and note.names and name not in note.names):
-        at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
-    inner = at.estimator()
-    inner.must(isinstance(parameters, dict), "must have parameters")
-    values = {one: parameter(value, inner.inside(f"parameters.{one}")) for one, value in parameters.items()}
-    left_out = all(values.get(one) is None for one in entry.left_out)
-    inner.must(left_out, f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
+    output = OUTPUT(output, inner.inside("output"))
+    if not at.reads:
+        fitted = any(one.endswith("_") and not one.startswith("__") for one in vars(found))
+        state = entry.state(found, inner.inside("fitted")) if fitted else None
+        return {"class": name, "parameters": parameters, "output": output, "fitted": state}
     try:
-        model = class_of(name)(**values)
+        model = class_of(name)(**parameters)
     except (TypeError, ValueError) as error:
-        inner.refuse(f"has parameters that {name} does not take: {error}")
-    if (kind := OUTPUT(output, inner.inside("output"))) is not None:
+        at.refuse(f"has parameters that {name} does not take: {error}")
+    if output is not None:
         at.must(hasattr(model, "set_output"), "has an output, and transforms nothing")
-        model.set_output(transform=kind)
+        model.set_output(transform=output)
     if state is not None:
-        parts = entry.state(state, inner.inside("fitted"))
-        try:
-            entry.refit(model, parts)
-        except ValueError as error:
-            inner.refuse(f"cannot be: {error}")
-    _refuse_strange(name, model, inner)
+        entry.state(state, inner.inside("fitted"), partial(entry.refit, model))
+    _refuse_strange(name, model, at)
     if note is not None:
         _refuse_unlike(model, note, at)
     return model
 
 
+def _left_out(found: Any, at: At) -> None:
+    at.must(not at.reads or found is None, "is a parameter that no file holds")
+
+
 # A note asks for an estimator.
-KINDS_OF_NOTES[fields.FittedEstimator] = estimator
+kinds.KINDS_OF_NOTES[fields.FittedEstimator] = estimator
 
 
 def _refuse_strange(name: str, model: Any, at: At) -> None:
@@ -261,7 +237,7 @@ def _refuse_strange(name: str, model: Any, at: At) -> None:
             validate_parameters(model)
     except (TypeError, ValueError) as error:
         at.refuse(f"has parameters that {name} does not take: {error}")
-    text = broken(model)
+    text = kinds.broken(model)
     at.must(not text, text)
 
 
