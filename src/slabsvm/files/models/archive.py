@@ -75,7 +75,7 @@ class Outgoing:
     def end(self, document: dict[str, Any]) -> None:
         """Write the document, and end the archive."""
         text = json.dumps(document, indent=1, allow_nan=False).encode()
-        _refuse_long(text, self._file.tell() + len(text), "the model")
+        _refuse_large(len(text), text, self._file.tell() + len(text), "the model")
         with self._member(DOCUMENT, len(text)) as member:
             member.write(text)
         self._zip.close()
@@ -111,10 +111,9 @@ class Incoming:
         """Return the document, of which nothing but its grammar has been checked."""
         must(DOCUMENT in self._unread, f"it holds no {DOCUMENT}, so that it is no model file")
         info = self._unread.pop(DOCUMENT)
-        _refuse_more(info.file_size, TEXT + self._size // 2, f"its {DOCUMENT}", "bytes of text")
-        with _read(self._zip.open, info) as member:
-            text = _read(member.read)
-        _refuse_long(text, self._size, f"its {DOCUMENT}")
+        _refuse_large(info.file_size, b"", self._size, f"its {DOCUMENT}")
+        text = _read(self._zip.read, info)
+        _refuse_large(len(text), text, self._size, f"its {DOCUMENT}")
         # Python would keep all of it in characters of four bytes, for one that needs them.
         must(text.isascii(), f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
         try:
@@ -170,15 +169,12 @@ def _read(action: Any, *args: Any) -> Any:
         raise ModelFileError(f"it is damaged, or was cut short: {why}") from error
 
 
-def _refuse_long(text: bytes, size: int, what: str) -> None:
+def _refuse_large(n_bytes: int, text: bytes, size: int, what: str) -> None:
     """Refuse a document that is too large for a file of this size, or would be when it is read."""
-    _refuse_more(len(text), TEXT + size // 2, what, "bytes of text")
-    n_values = sum(text.count(mark) for mark in (b",", b"[", b"{", b":"))
-    _refuse_more(n_values, VALUES + size // BYTES_BY_VALUE, what, "values that are in no array")
-
-
-def _refuse_more(count: int, most: int, what: str, of: str) -> None:
-    must(count <= most, f"{what} has {count:,} {of}, where at most {most:,} are kept")
+    n_values, most = sum(text.count(mark) for mark in (b",", b"[", b"{", b":")), VALUES + size // BYTES_BY_VALUE
+    counts = (n_bytes, TEXT + size // 2, "bytes of text"), (n_values, most, "values that are in no array")
+    for count, most, of in counts:
+        must(count <= most, f"{what} has {count:,} {of}, where at most {most:,} are kept")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

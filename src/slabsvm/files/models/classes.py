@@ -67,7 +67,7 @@ POLYNOMIALS = dict.fromkeys(("lows", "n_pieces"), Array("d", dtype=("i8",)))
 POLYNOMIALS |= {"shift": Annotated[int, Number(most=62)], "pieces": Array("pieces width"), "error": float}
 NONE = {"shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
 KINDS[Chi2Table] = replace(
-    record(Chi2Table, (), **POLYNOMIALS),
+    record(Chi2Table, **POLYNOMIALS),
     make=lambda counts, scales, knots, weights, **_: Chi2Table(counts, scales, knots, weights),
     take=lambda table, part: getattr(table, part, NONE.get(part, np.zeros_like(table.counts))),
 )
@@ -89,7 +89,7 @@ def _how(function: Any) -> str:
 
 # Several sums, of which none can do without the samples; and one, by what the kernel makes of it.
 SUMS = either(_sums("samples sums"), _how)
-WEIGHTS = record(WeightVector, ("kernel", "weights"), kernel=EXPLICIT, weights=Array("d"))
+WEIGHTS = record(WeightVector, kernel=EXPLICIT)
 SUM = either({**_sums("samples"), "weights": WEIGHTS, "knots": IntersectionTable, "pieces": Chi2Table}, _how)
 
 
@@ -110,14 +110,17 @@ def _of_kernel(model: type[KernelModel], sums: kinds.Kind, **others: Any) -> Par
 KINDS[Subspace] = _of_kernel(Subspace, SUMS)
 
 
+def _annotated(model: type) -> dict[str, Any]:
+    """Return the parts that a class's own annotations say of what a fit sets."""
+    hints = get_type_hints(model, include_extras=True)
+    return {name[:-1]: hints[name] for name in get_annotations(model) if name.endswith("_")}
+
+
 def _boundary_of(detector: type[SupportVectorDetector]) -> Parts:
     """Return how a detector's boundary is kept: by the attributes that its class says of a fit, and by its offset."""
-    known = get_type_hints(detector, include_extras=True)
-    own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")} | {"offset": float}
+    own = _annotated(detector) | {"offset": float}
     if "planes" not in own:
-        return Parts(
-            lambda **found: {f"{name}_": one for name, one in found.items()}, own, lambda b, name: b[f"{name}_"]
-        )
+        return Parts(lambda **found: {f"{name}_": found[name] for name in own}, own, lambda b, name: b[f"{name}_"])
     own = {"rho_lower": own["rho_lower"], "rho_upper": own["rho_upper"], "two_sided": TwoSided | None, "offset": float}
     return Parts(_as_planes, own, lambda found, name: getattr(found["planes_"], name.removeprefix("rho_")))
 
@@ -136,16 +139,11 @@ def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
 
 
 # Files of schema 1 have a scaler in the place of views. None such is written.
-_EARLIER = record(
-    CombinedModel,
-    ("combination", "recall_error", "one_point"),
-    scaler=maybe(FittedEstimator(("sklearn.preprocessing.StandardScaler",))),
-    members=many(FittedEstimator(("slabsvm.OneClassSlabSVM",)), least=1),
-)
+SCALER = maybe(FittedEstimator(("sklearn.preprocessing.StandardScaler",)))
+SLABS = many(FittedEstimator(("slabsvm.OneClassSlabSVM",)), least=1)
+EARLIER = record(CombinedModel, ("combination", "recall_error", "one_point"), scaler=SCALER, members=SLABS)
 KINDS[CombinedModel] = kinds.one_of(
-    record(CombinedModel),
-    replace(_EARLIER, make=_averaged),
-    lambda one: not isinstance(one, dict) or "scaler" not in one,
+    record(CombinedModel), replace(EARLIER, make=_averaged), lambda one: not (isinstance(one, dict) and "scaler" in one)
 )
 
 
@@ -199,10 +197,8 @@ def _give_linear(found: dict[str, Any]) -> None:
 PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name, home in slabsvm.HOMES.items() if home not in NEED_EXTRAS}
 OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
     "slabsvm.ensemble.known.OutlierClassifier": Entry(
-        {"trees": Trees | None, "classifier": maybe(FittedEstimator())}
-        | dict.fromkeys(("typical", "usual"), Array("d"))
-        | dict.fromkeys(("reference", "offset"), float),
         # What it was made by is not needed, and may be of any class.
+        _annotated(OutlierClassifier),
         left_out=("classifier",),
     ),
     "slabsvm.LinearOneClassSlabSVM": Entry(
@@ -312,10 +308,6 @@ def _of_parts(value: Any) -> Conditions:
         case Categories(levels=levels):
             in_order = list(levels) == sorted(set(levels)) and value.usual < len(levels)
             yield in_order, "its levels are not in order, or the usual one is none of them"
-
-
-def _of_monitors(value: Any) -> Conditions:
-    match value:
         case Bag(scores=scores, most=most):
             yield 0 < len(scores) <= (most or len(scores)), "its scores must be one at least and no more than it holds"
         case Betting(edges=edges):
@@ -355,4 +347,4 @@ def _of_fitted(model: Any) -> Conditions:
             yield known, "has rows that are not those that its estimator has learned, of all that it has seen"
 
 
-kinds.CONDITIONS.extend((_of_models, _of_parts, _of_monitors, _of_fitted))
+kinds.CONDITIONS.extend((_of_models, _of_parts, _of_fitted))

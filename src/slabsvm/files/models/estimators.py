@@ -123,16 +123,14 @@ def labels(size: str, found: Any, at: At) -> Any:
     values = [scalar(one, at) for one in values]
     if not at.reads:
         return {"dtype": name, "values": values}
+    at.must(all(type(value) in LABELS[name] for value in values), f"holds what is no label of type {name}")
+    sizes = [4 * max(len(word), 1) for word in values] if name == "str" else []
+    room = max(WORDS_BYTES, TIMES_ITS_WORDS * sum(sizes))
+    at.must(len(sizes) * max(sizes, default=0) <= room, "has a word that is too long for an array of words")
     try:
-        if all(type(value) in LABELS[name] for value in values):
-            if name == "str":
-                sizes = [4 * max(len(word), 1) for word in values]
-                room = max(WORDS_BYTES, TIMES_ITS_WORDS * sum(sizes))
-                at.must(len(sizes) * max(sizes, default=0) <= room, "has a word that is too long for an array of words")
-            return np.array(values, dtype=name)
+        return np.array(values, dtype=name)
     except OverflowError as error:
-        name = f"{name}: {error}"
-    at.refuse(f"holds what is no label of type {name}")
+        at.refuse(f"holds what is no label of type {name}: {error}")
 
 
 def parameter(found: Any, at: At) -> Any:
@@ -155,8 +153,8 @@ def parameter(found: Any, at: At) -> Any:
 
 def _mapping(found: Any, at: At) -> Any:
     if at.reads:
-        at.must(isinstance(found, list), "must be a list")
-        at.must(all(isinstance(pair, list) and len(pair) == 2 for pair in found), "must be a list of 2")
+        pairs = isinstance(found, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in found)
+        at.must(pairs, "must be a list of pairs")
     pairs = enumerate(found if at.reads else found.items())
     moved = [[scalar(key, at), parameter(one, at.inside(number))] for number, (key, one) in pairs]
     return dict(moved) if at.reads else moved

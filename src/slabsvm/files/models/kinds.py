@@ -330,7 +330,8 @@ def rows(note: fields.Rows) -> Kind:
         "indices": fields.Array("stored", dtype=fields.INTEGERS),
         "indptr": fields.Array("bounds", dtype=fields.INTEGERS, order="ascending"),
     }
-    dense, csr = array(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype)), Parts(_csr, parts, _of_csr)
+    dense = array(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
+    csr = Parts(_csr, parts, lambda one, part: isinstance(one, sp.spmatrix) if part == "matrix" else getattr(one, part))
     remedy = "Use save(model, path, training=False), which leaves them out, or fit on arrays"
 
     def move(found: Any, at: At) -> Any:
@@ -353,10 +354,6 @@ def _csr(matrix: bool, shape: tuple[int, ...], data: Any, indices: Any, indptr: 
     found = (sp.csr_matrix if matrix else sp.csr_array)((data, indices, indptr), shape=shape)
     found.check_format(full_check=True)
     return found
-
-
-def _of_csr(found: Any, part: str) -> Any:
-    return isinstance(found, sp.spmatrix) if part == "matrix" else getattr(found, part)
 
 
 KINDS_OF_NOTES |= {fields.Array: array, fields.Rows: rows}

@@ -49,19 +49,12 @@ STEP = one_of(WORD, estimator(None), lambda step: isinstance(step, str))
 BESIDE = Parts(dict, {"name": str, "step": STEP, "places": list[int], "width": int}, dict.__getitem__)
 MAP = {"sample_interval": Annotated[float, Number(above=0.0)], "error": float}
 STATISTICS = one_of(floats("d", holds="any"), labels("d"), _is_numbers)
+# What a classifier's probabilities are made of, where it has any: the public names are on their way out.
+PAIR = ("_probA", "_probB")
+IMPUTED = ("_fit_dtype", "_fill_dtype")
 INDICATOR = maybe(FittedEstimator(("sklearn.impute.MissingIndicator",)))
 DROPPED = maybe(many(maybe(int), size="d"))
 COLUMNS = many(Numbers | Categories | Times, made=tuple, least=1)
-
-
-def _dtypes(model: Any) -> list[str]:
-    """Return the types of numbers that an imputer was fitted to and fills in, which no public attribute says."""
-    found = vars(model)
-    return [found["_fit_dtype"].name, found.get("_fill_dtype", found["_fit_dtype"]).name]
-
-
-def _give_imputer(found: dict[str, Any]) -> None:
-    found["_fit_dtype"], found["_fill_dtype"] = map(np.dtype, found.pop("dtypes_"))
 
 
 def _give_encoder(found: dict[str, Any]) -> None:
@@ -77,27 +70,19 @@ def _give_encoder(found: dict[str, Any]) -> None:
     found.update(private, drop_idx_=dropped)
 
 
-def _pair_of(model: Any) -> Any:
-    """Return what a classifier's probabilities are made of, where it has any: the public names are on their way out."""
-    pair = [vars(model)["_probA"], vars(model)["_probB"]]
-    return pair if len(pair[0]) else None
-
-
 def _give_vectors(found: dict[str, Any]) -> None:
     k, pair, n_support = len(found["classes_"]), found.pop("probabilities_"), found["_n_support"]
     n_pairs = k >= 2 and len(found["dual_coef_"]) == k - 1 and len(found["intercept_"]) == k * (k - 1) // 2
     must(n_pairs, "its coefficients are not those of pairs of classes")
-    must(
-        n_support.sum() == len(found["support_vectors_"]) and len(found["shape_fit_"]) == 2,
-        "the counts of support vectors do not add up to these",
-    )
+    must(n_support.sum() == len(found["support_vectors_"]), "the counts of support vectors do not add up to these")
     must(pair is None or len(pair) == 2, "it must have two numbers of each pair of classes for probabilities")
-    first, second = pair or (np.empty(0), np.empty(0))
     # Of two classes the public ones have the other sign.
     sign = -1.0 if k == 2 else 1.0
     private = {"_dual_coef_": sign * found["dual_coef_"], "_intercept_": sign * found["intercept_"]}
-    private |= {"_probA": first, "_probB": second, "_effective_probability": pair is not None}
-    found.update(private, _num_iter=found["n_iter_"], _sparse=False, fit_status_=0)
+    private |= zip(PAIR, pair or (np.empty(0), np.empty(0)), strict=True)
+    found.update(
+        private, _effective_probability=pair is not None, _num_iter=found["n_iter_"], _sparse=False, fit_status_=0
+    )
 
 
 def _beside(model: Any) -> list[dict[str, Any]]:
@@ -170,8 +155,9 @@ STEPS = {
     ),
     "sklearn.impute.SimpleImputer": Entry(
         {"statistics": STATISTICS, "indicator": INDICATOR, "dtypes": many(DTYPE, size="dtypes", least=2)},
-        {"dtypes": _dtypes},
-        _give_imputer,
+        # The types of numbers that it was fitted to and fills in, which no public attribute says.
+        {"dtypes": lambda model: [vars(model).get(one, vars(model)["_fit_dtype"]).name for one in IMPUTED]},
+        lambda found: found.update(zip(IMPUTED, map(np.dtype, found.pop("dtypes_")), strict=True)),
     ),
     "sklearn.impute.MissingIndicator": Entry(
         {"features": Places("missing", below="d"), "of_mask": bool},
@@ -192,7 +178,8 @@ STEPS = {
         | {"support_vectors": Array("n_SV d"), "n_support": Array("classes", dtype=("i4",), least=0)}
         | {"dual_coef": Array("others n_SV"), "intercept": Array("pairs"), "gamma": float}
         | {"probabilities": maybe(many(Array("pairs"))), "shape_fit": tuple[int, ...], "n_iter": whole("pairs")},
-        {"n_support": "_n_support", "gamma": "_gamma", "probabilities": _pair_of},
+        {"n_support": "_n_support", "gamma": "_gamma"}
+        | {"probabilities": lambda model: [vars(model)[one] for one in PAIR] if len(vars(model)["_probA"]) else None},
         _give_vectors,
     ),
 }
