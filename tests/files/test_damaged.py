@@ -284,7 +284,9 @@ def test_a_pipeline_has_no_cache_in_a_file(tmp_path):
     members = read(path.read_bytes())
     document = json.loads(members[DOCUMENT])
     document["model"]["parameters"]["memory"] = str(tmp_path / "cache")
-    assert "parameters.memory is a parameter that no file holds" in refusal(written({**members, DOCUMENT: json.dumps(document).encode()}), path)
+    assert "parameters.memory is a parameter that no file holds" in refusal(
+        written({**members, DOCUMENT: json.dumps(document).encode()}), path
+    )
 
 
 def test_the_archive_is_an_ordinary_one(saved, tmp_path):

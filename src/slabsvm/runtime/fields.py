@@ -71,7 +71,7 @@ class Many:
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """A fitted estimator: of these public names, or of any; of so many features; that has this method."""
+    """A fitted estimator: of these public names, or of any; of features whose number has a name; with this method."""
 
     names: tuple[str, ...] = ()
     features: str = field(default="d", kw_only=True)

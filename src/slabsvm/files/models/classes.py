@@ -277,8 +277,6 @@ def _of_models(value: Any) -> Conditions:
                 yield member.view < len(value.views), "a member takes a view that there is not"
                 kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
                 yield isinstance(kernel, RBF | None), "its members have the RBF kernel"
-                fits = member.columns is None or len(member.columns) == member.detector.n_features_in_
-                yield fits, "a member takes another number of features"
 
 
 def _of_parts(value: Any) -> Conditions:

@@ -28,10 +28,9 @@ MOST_JOBS = 1024
 # scikit-learn's word for a parameter that was not given, because it is to go.
 NOT_GIVEN = "deprecated"
 # Numbers of NumPy that are kept as such, since arithmetic with float32 arrays tells them from Python's.
-SCALARS: dict[str, Any] = {"float64": np.float64, "float32": np.float32, "int64": np.int64, "int32": np.int32}
+SCALARS: dict[str, Any] = {name: getattr(np, name) for name in ("float64", "float32", "int64", "int32")}
 # Types that are parameters, such as OneHotEncoder's dtype.
-TYPES: dict[str, Any] = {**SCALARS, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "bool_": np.bool_}
-TYPES["object"] = object
+TYPES = {**SCALARS, **{name: getattr(np, name) for name in ("int16", "int8", "uint8", "bool_")}, "object": object}
 NO_FUNCTION = "A file can hold no code, so that a function is not kept"
 # The dtypes of labels, and the types of their values in the file.
 NUMBERS = (int, float)
@@ -247,9 +246,8 @@ def _refuse_unlike(model: Any, note: fields.FittedEstimator, at: At) -> None:
         check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         at.refuse(f"must be a fitted model: {error}")
-    features = getattr(model, "n_features_in_", None)
-    expected = at.sizes.get(note.features, features)
-    at.must(features in (None, expected), f"takes {features} features, where {expected} are expected")
+    if (features := getattr(model, "n_features_in_", None)) is not None:
+        at.inside("n_features_in").bound([note.features], [features])
 
 
 @cache
