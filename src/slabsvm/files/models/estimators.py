@@ -103,7 +103,7 @@ def scalar(found: Any, at: At) -> Any:
     at.must(type(value) in LABELS.get(name, ()), text)
     try:
         return SCALARS[name](value)
-    except (OverflowError, ValueError) as error:
+    except OverflowError as error:
         at.refuse(f"is no number of type {name}: {error}")
 
 
@@ -187,7 +187,8 @@ def estimator(note: fields.FittedEstimator | None, found: Any, at: At) -> Any:
             at.refuse(f"is of the class {shown(name)}, which {'may not be there' if known else 'is not known here'}")
         at.must(isinstance(given, dict), "must have parameters")
     else:
-        name, state = _name_of(found, at), found
+        name = _name_of(found, at)
+        state = found if any(one.endswith("_") and not one.startswith("__") for one in vars(found)) else None
         given = found.get_params(deep=False) if hasattr(found, "get_params") else vars(found)
         output = getattr(found, "_sklearn_output_config", {}).get("transform")
         _refuse_strange(name, found, at)
@@ -199,8 +200,7 @@ def estimator(note: fields.FittedEstimator | None, found: Any, at: At) -> Any:
     }
     output = OUTPUT(output, inner.inside("output"))
     if not at.reads:
-        fitted = any(one.endswith("_") and not one.startswith("__") for one in vars(found))
-        state = entry.state(found, inner.inside("fitted")) if fitted else None
+        state = None if state is None else entry.state(state, inner.inside("fitted"))
         return {"class": name, "parameters": parameters, "output": output, "fitted": state}
     try:
         model = class_of(name)(**parameters)

@@ -78,21 +78,17 @@ def _give_vectors(found: dict[str, Any]) -> None:
     must(pair is None or len(pair) == 2, "it must have two numbers of each pair of classes for probabilities")
     # Of two classes the public ones have the other sign.
     sign = -1.0 if k == 2 else 1.0
-    private = {"_dual_coef_": sign * found["dual_coef_"], "_intercept_": sign * found["intercept_"]}
-    private |= zip(PAIR, pair or (np.empty(0), np.empty(0)), strict=True)
-    found.update(
-        private, _effective_probability=pair is not None, _num_iter=found["n_iter_"], _sparse=False, fit_status_=0
-    )
+    found.update(_dual_coef_=sign * found["dual_coef_"], _intercept_=sign * found["intercept_"])
+    found.update(zip(PAIR, pair or (np.empty(0), np.empty(0)), strict=True), _effective_probability=pair is not None)
+    found.update(_num_iter=found["n_iter_"], _sparse=False, fit_status_=0)
 
 
 def _beside(model: Any) -> list[dict[str, Any]]:
     """Return the fitted steps of a ColumnTransformer, the places of the columns that they take, and their widths."""
-    found, places = [], vars(model)["_transformer_to_input_indices"]
-    for name, step, _ in model.transformers_:
-        there = model.output_indices_.get(name, slice(0, 0))
-        own = [int(place) for place in places[name]]
-        found.append({"name": name, "step": step, "places": own, "width": int(there.stop - there.start)})
-    return found
+    places, outputs = vars(model)["_transformer_to_input_indices"], {"remainder": slice(0, 0), **model.output_indices_}
+    widths = {name: int(there.stop - there.start) for name, there in outputs.items()}
+    named = ((name, step, [int(place) for place in places[name]]) for name, step, _ in model.transformers_)
+    return [{"name": name, "step": step, "places": own, "width": widths[name]} for name, step, own in named]
 
 
 def _give_steps(found: dict[str, Any]) -> None:
