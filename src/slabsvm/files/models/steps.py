@@ -85,8 +85,8 @@ def _give_vectors(found: dict[str, Any]) -> None:
 
 def _beside(model: Any) -> list[dict[str, Any]]:
     """Return the fitted steps of a ColumnTransformer, the places of the columns that they take, and their widths."""
-    places, outputs = vars(model)["_transformer_to_input_indices"], {"remainder": slice(0, 0), **model.output_indices_}
-    widths = {name: int(there.stop - there.start) for name, there in outputs.items()}
+    places = vars(model)["_transformer_to_input_indices"]
+    widths = {name: int(there.stop - there.start) for name, there in model.output_indices_.items()}
     named = ((name, step, [int(place) for place in places[name]]) for name, step, _ in model.transformers_)
     return [{"name": name, "step": step, "places": own, "width": widths[name]} for name, step, own in named]
 
