@@ -173,7 +173,7 @@ def array_of(
         claimed = header.start + header.nbytes
         if claimed != info.file_size or claimed > MOST_DEFLATED * (1 + min(info.compress_size, size)):
             what = f"the shape {header.shape} of {header.dtype}"
-            raise ArrayError(f"{name} claims {what}, and has {info.file_size:,} bytes for that")
+            raise ArrayError(f"{name} claims {what}, and has {info.file_size:,} bytes")
         if match is not None:
             match(header)
         return header.values(member)

@@ -63,11 +63,11 @@ OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classw
 KINDS[Kernel] = by_class(NAMED)
 EXPLICIT = by_class({name: kernel for name, kernel in NAMED.items() if kernel.explicit})
 # What a table of chi2 had besides in earlier versions, where polynomials stood for long sums. Files have room for it.
-POLYNOMIALS = dict.fromkeys(("lows", "n_pieces"), Array("d", dtype=("i8",)))
+POLYNOMIALS: dict[str, Any] = dict.fromkeys(("lows", "n_pieces"), Array("d", dtype=("i8",)))
 POLYNOMIALS |= {"shift": Annotated[int, Number(most=62)], "pieces": Array("pieces width"), "error": float}
 NONE = {"shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
 KINDS[Chi2Table] = replace(
-    record(Chi2Table, **POLYNOMIALS),
+    record(Chi2Table, (), **POLYNOMIALS),
     make=lambda counts, scales, knots, weights, **_: Chi2Table(counts, scales, knots, weights),
     take=lambda table, part: getattr(table, part, NONE.get(part, np.zeros_like(table.counts))),
 )

@@ -152,8 +152,8 @@ def parameter(found: Any, at: At) -> Any:
 
 def _mapping(found: Any, at: At) -> Any:
     if at.reads:
-        pairs = isinstance(found, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in found)
-        at.must(pairs, "must be a list of pairs")
+        known = isinstance(found, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in found)
+        at.must(known, "must be a list of pairs")
     pairs = enumerate(found if at.reads else found.items())
     moved = [[scalar(key, at), parameter(one, at.inside(number))] for number, (key, one) in pairs]
     return dict(moved) if at.reads else moved

@@ -248,10 +248,10 @@ class Parts:
         parts = {name: kind(one, at.inside(name)) for (name, kind), one in named}
         try:
             value = (make or self.make)(**parts)
-            text = broken(value)
+            must(not (text := broken(value)), text)
         except ValueError as error:
-            text = str(error)
-        return value if not text else at.refuse(f"cannot be: {text}")
+            at.refuse(f"cannot be: {error}")
+        return value
 
 
 def record(made: type, without: Sequence[str] = (), **others: Any) -> Parts:
@@ -308,9 +308,9 @@ def _of_numbers(note: fields.Array, values: Any, sizes: Mapping[str, int]) -> Co
         yield note.holds == "numbers" or np.isfinite(values).all(), "holds infinity"
     if values.size:
         most, low = sizes.get(note.below, 0), values.min()
-        yield not low < note.least, f"must hold numbers from {note.least} on"
+        less, below = (values.max() < most, f" that are less than {most:,}") if note.below else (True, "")
+        yield less and not low < note.least, f"must hold numbers from {note.least} on{below}"
         yield not low <= note.above > -math.inf, f"must hold numbers above {note.above}"
-        yield not note.below or values.max() < most, f"must hold numbers that are less than {most:,} ({note.below})"
         fits = note.order == "any" or (values[1:] >= values[:-1]).all()
         distinct = note.order != "strictly ascending" or (values[1:] != values[:-1]).all()
         yield fits and distinct, f"must be in {note.order} order"
