@@ -15,7 +15,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from damage import ACCIDENTS, DOCUMENT, MALICE, read, written
-from slabsvm import AutoSlabSVM, ConformalDetector, LinearOneClassSlabSVM, OneClassSlabSVM, OpenSetClassifier
+from slabsvm import (
+    AutoSlabSVM,
+    ConformalDetector,
+    LinearOneClassSlabSVM,
+    NormalScores,
+    OneClassSlabSVM,
+    OpenSetClassifier,
+)
 from slabsvm.files import ModelFileError, load, save
 from slabsvm.files.models import SCHEMA
 
@@ -201,10 +208,40 @@ def test_places_in_tables_are_checked(saved, tmp_path):
     for name, part in (("intersection", "knots.counts"), ("chi2", "pieces.counts")):
         members = read(saved[name][0])
         array = next(member for member in members if member.endswith(f"{part}.npy"))
-        for number in (-8, 2**40):
+        for number, why in ((-8, f"{part} must hold numbers from 0 on"), (2**40, "do not add up")):
             changed = members[array][:-8] + np.int64(number).tobytes()
             text = refusal(written({**members, array: changed}, known=True), tmp_path / "file")
-            assert "add up" in text
+            assert why in text
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "text"),
+    [
+        ("intersection knots.values", 0.0, "must hold numbers above 0.0"),
+        ("chi2 pieces.scales", -1.0, "must hold numbers above 0.0"),
+        ("calibrated rankings.0.near.weights", -1.0, "must hold numbers from 0 on"),
+        ("calibrated rankings.0.near.values", -1e300, "must be in ascending order"),
+        ("auto members.0.surprise.scores", -1e300, "must be in ascending order"),
+        ("auto members.0.surprise.scores", np.nan, "holds NaN"),
+        ("rbf support.rows", 40, "must hold numbers from 0 on that are less than 40"),
+        ("rbf support.rows", -1, "must hold numbers from 0 on that are less than 40"),
+    ],
+)
+def test_an_array_says_what_its_numbers_and_their_order_must_be(saved, tmp_path, place, number, text):
+    model, part = place.split()
+    members = read(saved[model][0])
+    name = next(member for member in members if member.endswith(f".{part}.npy"))
+    changed = members[name][:-8] + np.array(number).tobytes()
+    found = refusal(written({**members, name: changed}, known=True), tmp_path / "file")
+    assert f"{name.removesuffix('.npy')} {text}" in found
+
+
+def test_a_note_of_strict_order_takes_no_two_alike(tmp_path):
+    model = NormalScores().fit(X)
+    model.values_[1] = np.repeat(model.values_[1][:1], len(model.values_[1]))
+    with pytest.raises(ModelFileError, match=r"fitted\.values\.1 must be in strictly ascending order"):
+        save(model, tmp_path / "file")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -285,7 +322,9 @@ def test_a_pipeline_has_no_cache_in_a_file(tmp_path):
     members = read(path.read_bytes())
     document = json.loads(members[DOCUMENT])
     document["model"]["parameters"]["memory"] = str(tmp_path / "cache")
-    assert "parameters memory" in refusal(written({**members, DOCUMENT: json.dumps(document).encode()}), path)
+    assert "parameters.memory is a parameter that no file holds" in refusal(
+        written({**members, DOCUMENT: json.dumps(document).encode()}), path
+    )
 
 
 def test_the_archive_is_an_ordinary_one(saved, tmp_path):

@@ -124,8 +124,8 @@ class Segment:
     """Numbers in increasing order, and the weight of the held-out positives at each."""
 
     # (n,) each
-    values: Annotated[FloatArray, Array("held_out", holds="numbers")]
-    weights: Annotated[FloatArray, Array("held_out")]
+    values: Annotated[FloatArray, Array("held_out", holds="numbers", order="ascending")]
+    weights: Annotated[FloatArray, Array("held_out", least=0)]
 
     @property
     def mirrored(self) -> Segment:

@@ -62,7 +62,7 @@ NAMES: dict[type, str] = {
 class Member:
     """A detector that takes part in a mean."""
 
-    detector: Annotated[Any, FittedEstimator(MEMBERS, features="")]
+    detector: Annotated[Any, FittedEstimator(MEMBERS, features="taken")]
     view: int  # the number of the view that it takes
     # (k,): the features that it takes; None for all
     columns: Annotated[IndexArray | None, Places("taken", below="d")]

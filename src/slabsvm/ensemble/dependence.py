@@ -54,7 +54,7 @@ class Regressions:
 
     # What features are standardised by
     centre: Annotated[FloatArray, Array("d")]
-    scale: Annotated[FloatArray, Array("d")]
+    scale: Annotated[FloatArray, Array("d", above=0.0)]
     samples: Annotated[FloatArray, Array("samples d")]  # standardised
     targets: Annotated[IndexArray, Places("targets", below="d")]
     gammas: Annotated[FloatArray, Array("targets")]

@@ -29,7 +29,7 @@ from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
-from slabsvm.runtime.objects import Array, Places
+from slabsvm.runtime.objects import Array, FittedEstimator, Places
 from slabsvm.runtime.sklearn_private import HasMethods
 
 # The positives are left out in so many parts.
@@ -115,11 +115,11 @@ class OutlierClassifier(BaseEstimator):
 
     # What extra trees or a random forest have learned, which is all that a prediction needs; any other, fitted
     trees_: Trees | None = field(init=False)
-    classifier_: Any = field(init=False)
+    classifier_: Annotated[Any | None, FittedEstimator()] = field(init=False)
     # (n_features,): the median of each feature among the positives, 0 for sparse rows; and by how much a positive's
     # score grows on average where the feature becomes typical
-    typical_: FloatArray = field(init=False)
-    usual_: FloatArray = field(init=False)
+    typical_: Annotated[FloatArray, Array("d")] = field(init=False)
+    usual_: Annotated[FloatArray, Array("d")] = field(init=False)
     reference_: float = field(init=False)  # the score of a usual positive
     offset_: float = field(init=False)  # 0: the member of a sum has no threshold of its own
 

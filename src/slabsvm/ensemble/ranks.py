@@ -166,9 +166,9 @@ class Shares:
     """The p-values of scores: the share of training rows that score no more, (1 + number) / (1 + all)."""
 
     # What training rows score without themselves, ascending
-    scores: Annotated[FloatArray, Array("references")]
+    scores: Annotated[FloatArray, Array("references", order="ascending")]
     # How many rows the first of them are, by weight; a row of mean weight is one
-    rows: Annotated[FloatArray, Array("numbers")]
+    rows: Annotated[FloatArray, Array("numbers", order="ascending")]
 
     @classmethod
     def of(cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None) -> Shares:

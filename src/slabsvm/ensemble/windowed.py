@@ -36,9 +36,9 @@ class Window:
     """The rows that are kept, in order of arrival."""
 
     X: Annotated[Any, Rows("rows")]  # (n, d) dense array or CSR matrix
-    weights: Annotated[FloatArray, Array("rows")]
+    weights: Annotated[FloatArray, Array("rows", least=0)]
     # What number each row has among all that were given, from 0, in ascending order
-    numbers: Annotated[IntArray, Array("rows", dtype=("i8",))]
+    numbers: Annotated[IntArray, Array("rows", dtype=("i8",), least=0, order="strictly ascending")]
 
     def __len__(self) -> int:
         return len(self.numbers)

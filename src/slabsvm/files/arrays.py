@@ -13,7 +13,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +157,28 @@ def _dtype(descr: str, name: str) -> np.dtype[Any]:
     raise ArrayError(f"{name} holds values of the type {descr!r}")
 
 
+def array_of(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    name: str,
+    size: int,
+    match: Callable[[Header], object] | None = None,
+) -> npt.NDArray[Any]:
+    """Return the array of a member of an archive of so many bytes, of which `match` may refuse what it says of itself.
+
+    Raises ArrayError where it is none of numbers, or claims other bytes than it has; and all of DAMAGED.
+    """
+    with archive.open(info) as member:
+        header = Header.of(member, name)
+        claimed = header.start + header.nbytes
+        if claimed != info.file_size or claimed > MOST_DEFLATED * (1 + min(info.compress_size, size)):
+            what = f"the shape {header.shape} of {header.dtype}"
+            raise ArrayError(f"{name} claims {what}, and has {info.file_size:,} bytes")
+        if match is not None:
+            match(header)
+        return header.values(member)
+
+
 @contextmanager
 def _numbers_of(kind: str) -> Iterator[None]:
     """Say of what is wrong with a file that it is no such file of numbers."""
@@ -216,10 +238,4 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
         info = members[name]
         if info.compress_type not in METHODS:
             raise ArrayError(f"{shown(name)} is compressed in a way that is not NumPy's")
-        with archive.open(info) as member:
-            header = Header.of(member, shown(name))
-            claimed = header.start + header.nbytes
-            if claimed != info.file_size or claimed > MOST_DEFLATED * (1 + min(info.compress_size, size)):
-                what = f"the shape {header.shape} of {header.dtype}"
-                raise ArrayError(f"{shown(name)} claims {what}, and has no bytes for that")
-            return header.values(member)
+        return array_of(archive, info, shown(name), size)

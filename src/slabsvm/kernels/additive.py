@@ -203,8 +203,8 @@ class IntersectionTable(_Table):
 
     functions: ClassVar[str] = "lines"
     # As of `Knots`
-    counts: Annotated[IntArray, Array("d", dtype=("i8",))]
-    values: Annotated[FloatArray, Array("knots")]
+    counts: Annotated[IntArray, Array("d", dtype=("i8",), least=0)]
+    values: Annotated[FloatArray, Array("knots", above=0.0)]
     weights: Annotated[FloatArray, Array("knots")]
 
     @cached_property
@@ -226,9 +226,9 @@ class Chi2Table(_Table):
 
     functions: ClassVar[str] = "fractions"
     # As of `Fractions`
-    counts: Annotated[IntArray, Array("d", dtype=("i8",))]
-    scales: Annotated[FloatArray, Array("d")]
-    knots: Annotated[FloatArray, Array("knots")]
+    counts: Annotated[IntArray, Array("d", dtype=("i8",), least=0)]
+    scales: Annotated[FloatArray, Array("d", above=0.0)]
+    knots: Annotated[FloatArray, Array("knots", above=0.0)]
     weights: Annotated[FloatArray, Array("knots")]
 
     @cached_property

@@ -66,7 +66,7 @@ class WeightVector(Projection):
     """s(x) = <w, Phi(x)> for a kernel whose feature map Phi is explicit."""
 
     kernel: Any  # Phi is what it prepares rows by
-    weights: FloatArray  # (d,): w
+    weights: Annotated[FloatArray, Array("d")]  # w
 
     @ONE_BLAS_THREAD
     def __call__(self, X: Rows) -> FloatArray:

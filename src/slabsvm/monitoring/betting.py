@@ -64,7 +64,7 @@ LEAST_EXPONENT = -1000
 class Bag:
     """Scores to rank new ones among."""
 
-    scores: Annotated[FloatArray, Array("scores", holds="numbers")]  # in increasing order
+    scores: Annotated[FloatArray, Array("scores", holds="numbers", order="ascending")]
     most: Annotated[int | None, Number(least=1)]  # the most scores that it holds; None is all
     seed: Annotated[int, SEED]
     n_ranked: Annotated[int, COUNT] = 0  # how many scores were ranked so far
@@ -157,7 +157,7 @@ class Wealth:
     n_rows: Annotated[int, COUNT]  # since stakes were first laid
     log_wealth: Annotated[FloatArray, Array("bets", holds="numbers")]  # (..., n_bets): log A_k
     # (..., n_memories, n_bins): the histograms
-    counts: Annotated[FloatArray, Array("memories bins")]
+    counts: Annotated[FloatArray, Array("memories bins", least=0)]
     log_value: Annotated[FloatArray, Number(finite=False)]  # (...): log S
 
 
@@ -166,7 +166,7 @@ class Betting:
     """The bets and their stakes."""
 
     # (n_bins + 1,): of the histograms, from 0 to 1, in strictly increasing order
-    edges: Annotated[FloatArray, Array("edges")]
+    edges: Annotated[FloatArray, Array("edges", order="strictly ascending")]
     proper: bool  # whether stakes sum to 1; otherwise each is 1
 
     def begun(self, shape: tuple[int, ...] = ()) -> Wealth:

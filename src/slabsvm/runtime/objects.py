@@ -78,12 +78,15 @@ class Array:
     shape: str  # the names of its sizes, with spaces between them
     dtype: tuple[str, ...] = field(default=("f8",), kw_only=True)  # those that it may have
     holds: str = field(default="finite", kw_only=True)  # or "numbers", which may be infinite, or "any", with NaN
-    below: str = field(default="", kw_only=True)  # a size that whole numbers from 0 on are less than, or ""
+    least: float = field(default=-math.inf, kw_only=True)
+    above: float = field(default=-math.inf, kw_only=True)
+    below: str = field(default="", kw_only=True)  # a size that all are less than, or ""
+    order: str = field(default="any", kw_only=True)  # or "ascending", where some may be equal, or "strictly ascending"
 
 
 def Places(shape: str, *, below: str) -> Array:  # noqa: N802, since it is used as a class is
     """Return the note of places among so many things, counted from 0."""
-    return Array(shape, dtype=("i8",), below=below)
+    return Array(shape, dtype=("i8",), least=0, below=below)
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Many:
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """A fitted estimator: of these public names, or of any; of so many features; that has this method."""
+    """A fitted estimator: of these public names, or of any; of features whose number has a name; with this method."""
 
     names: tuple[str, ...] = ()
     features: str = field(default="d", kw_only=True)

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.files.arrays import DAMAGED, ArrayError, Header, opened
+from slabsvm.files.arrays import DAMAGED, ArrayError, Header, array_of, opened
 
 DOCUMENT = "model.json"
 # What the document of a small file may take: bytes of text, and values, each of some 80 bytes once it is read. Of a
@@ -75,7 +75,7 @@ class Outgoing:
     def end(self, document: dict[str, Any]) -> None:
         """Write the document, and end the archive."""
         text = json.dumps(document, indent=1, allow_nan=False).encode()
-        _refuse_long(text, self._file.tell() + len(text), "the model")
+        _refuse_large(text, self._file.tell() + len(text), "the model")
         with self._member(DOCUMENT, len(text)) as member:
             member.write(text)
         self._zip.close()
@@ -110,11 +110,8 @@ class Incoming:
     def document(self) -> Any:
         """Return the document, of which nothing but its grammar has been checked."""
         must(DOCUMENT in self._unread, f"it holds no {DOCUMENT}, so that it is no model file")
-        info = self._unread.pop(DOCUMENT)
-        _refuse_more(info.file_size, TEXT + self._size // 2, f"its {DOCUMENT}", "bytes of text")
-        with _read(self._zip.open, info) as member:
-            text = _read(member.read)
-        _refuse_long(text, self._size, f"its {DOCUMENT}")
+        text = _read(self._zip.read, self._unread.pop(DOCUMENT))
+        _refuse_large(text, self._size, f"its {DOCUMENT}")
         # Python would keep all of it in characters of four bytes, for one that needs them.
         must(text.isascii(), f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
         try:
@@ -131,14 +128,8 @@ class Incoming:
         if info is None:
             raise ModelFileError(f"it holds no {name}, which its {DOCUMENT} names, or names twice")
         must(crc == info.CRC, f"{name} is not what its {DOCUMENT} says: another content was put in its place")
-        with _read(self._zip.open, info) as member:
-            found: Header = _read(Header.of, member, name)
-            if found.start + found.nbytes != info.file_size:
-                claim = f"claims the shape {found.shape} of {found.dtype}"
-                raise ModelFileError(f"{name} {claim}, and has {info.file_size:,} bytes")
-            match(found)
-            array: npt.NDArray[Any] = _read(found.values, member)
-        return array.astype(found.dtype.newbyteorder("="), copy=False)
+        array: npt.NDArray[Any] = _read(array_of, self._zip, info, name, self._size, match)
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
 
     def finish(self) -> None:
         """Refuse members that the document does not name."""
@@ -160,7 +151,7 @@ def _read(action: Any, *args: Any) -> Any:
     """Return what an action of zipfile returns, or say that the archive is damaged."""
     try:
         return action(*args)
-    except ArrayError as error:
+    except (ArrayError, ModelFileError) as error:
         raise ModelFileError(str(error)) from error
     except (OSError, *DAMAGED) as error:
         # A damaged archive may ask to read before the file's beginning.
@@ -170,15 +161,12 @@ def _read(action: Any, *args: Any) -> Any:
         raise ModelFileError(f"it is damaged, or was cut short: {why}") from error
 
 
-def _refuse_long(text: bytes, size: int, what: str) -> None:
-    """Refuse a document that is too large for a file of this size, or would be when it is read."""
-    _refuse_more(len(text), TEXT + size // 2, what, "bytes of text")
-    n_values = sum(text.count(mark) for mark in (b",", b"[", b"{", b":"))
-    _refuse_more(n_values, VALUES + size // BYTES_BY_VALUE, what, "values that are in no array")
-
-
-def _refuse_more(count: int, most: int, what: str, of: str) -> None:
-    must(count <= most, f"{what} has {count:,} {of}, where at most {most:,} are kept")
+def _refuse_large(text: bytes, size: int, what: str) -> None:
+    """Refuse a document that is too large for a file of this size, or would be when it is made to values."""
+    n_values, most_values = sum(map(text.count, (b",", b"[", b"{", b":"))), VALUES + size // BYTES_BY_VALUE
+    limits = (len(text), TEXT + size // 2, "bytes of text"), (n_values, most_values, "values that are in no array")
+    for count, most, of in limits:
+        must(count <= most, f"{what} has {count:,} {of}, where at most {most:,} are kept")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

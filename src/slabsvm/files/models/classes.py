@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import slabsvm
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.p_values import Ranking, Segment
+from slabsvm.conformal.p_values import Ranking
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
@@ -26,21 +26,10 @@ from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.ranks import Surprise
 from slabsvm.ensemble.windowed import Window
-from slabsvm.files.models.estimators import Entry, demand, labels, scalar
-from slabsvm.files.models.kinds import (
-    CONDITIONS,
-    KINDS,
-    Conditions,
-    Kind,
-    Parts,
-    by_class,
-    either,
-    many,
-    maybe,
-    one_of,
-    record,
-    rises,
-)
+from slabsvm.files.models import kinds
+from slabsvm.files.models.archive import must
+from slabsvm.files.models.estimators import Entry, labels, scalar
+from slabsvm.files.models.kinds import KINDS, Conditions, Parts, by_class, either, many, maybe, record
 from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
@@ -63,7 +52,6 @@ from slabsvm.tables.columns import Categories
 NEED_EXTRAS = {"detectors.pyod"}
 ANY = Annotated[float, Number(finite=False)]
 POSITIVE = Annotated[float, Number(above=0.0)]
-COUNTS = Array("d", dtype=("i8",))
 FITTED = FittedEstimator(answers="predict")
 ROWS = Annotated[int, Number(size="rows")]
 LEARNED = maybe(Array("learned", dtype=("u8",)), for_training=True)
@@ -74,10 +62,11 @@ OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classw
 KINDS[Kernel] = by_class(NAMED)
 EXPLICIT = by_class({name: kernel for name, kernel in NAMED.items() if kernel.explicit})
 # What a table of chi2 had besides in earlier versions, where polynomials stood for long sums. Files have room for it.
-POLYNOMIALS = {"shift": Annotated[int, Number(most=62)], "pieces": Array("pieces width"), "error": float}
+POLYNOMIALS: dict[str, Any] = dict.fromkeys(("lows", "n_pieces"), Array("d", dtype=("i8",)))
+POLYNOMIALS |= {"shift": Annotated[int, Number(most=62)], "pieces": Array("pieces width"), "error": float}
 NONE = {"shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
 KINDS[Chi2Table] = replace(
-    record(Chi2Table, (), lows=COUNTS, n_pieces=COUNTS, **POLYNOMIALS),
+    record(Chi2Table, (), **POLYNOMIALS),
     make=lambda counts, scales, knots, weights, **_: Chi2Table(counts, scales, knots, weights),
     take=lambda table, part: getattr(table, part, NONE.get(part, np.zeros_like(table.counts))),
 )
@@ -99,11 +88,11 @@ def _how(function: Any) -> str:
 
 # Several sums, of which none can do without the samples; and one, by what the kernel makes of it.
 SUMS = either(_sums("samples sums"), _how)
-WEIGHTS = record(WeightVector, ("kernel", "weights"), kernel=EXPLICIT, weights=Array("d"))
+WEIGHTS = record(WeightVector, kernel=EXPLICIT)
 SUM = either({**_sums("samples"), "weights": WEIGHTS, "knots": IntersectionTable, "pieces": Chi2Table}, _how)
 
 
-def _of_kernel(model: type[KernelModel], sums: Kind, **others: Any) -> Parts:
+def _of_kernel(model: type[KernelModel], sums: kinds.Kind, **others: Any) -> Parts:
     """Return the kind of a kernel's model: its fields, of which the kernel and the expansion are one: the function."""
     inner = record(model, ("kernel", "expansion", *others), **others)
 
@@ -120,14 +109,17 @@ def _of_kernel(model: type[KernelModel], sums: Kind, **others: Any) -> Parts:
 KINDS[Subspace] = _of_kernel(Subspace, SUMS)
 
 
+def _annotated(model: type) -> dict[str, Any]:
+    """Return the parts that a class's own annotations say of what a fit sets."""
+    hints = get_type_hints(model, include_extras=True)
+    return {name[:-1]: hints[name] for name in get_annotations(model) if name.endswith("_")}
+
+
 def _boundary_of(detector: type[SupportVectorDetector]) -> Parts:
     """Return how a detector's boundary is kept: by the attributes that its class says of a fit, and by its offset."""
-    known = get_type_hints(detector, include_extras=True)
-    own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")} | {"offset": float}
+    own = _annotated(detector) | {"offset": float}
     if "planes" not in own:
-        return Parts(
-            lambda **found: {f"{name}_": one for name, one in found.items()}, own, lambda b, name: b[f"{name}_"]
-        )
+        return Parts(lambda **found: {f"{name}_": found[name] for name in own}, own, lambda b, name: b[f"{name}_"])
     own = {"rho_lower": own["rho_lower"], "rho_upper": own["rho_upper"], "two_sided": TwoSided | None, "offset": float}
     return Parts(_as_planes, own, lambda found, name: getattr(found["planes_"], name.removeprefix("rho_")))
 
@@ -135,7 +127,7 @@ def _boundary_of(detector: type[SupportVectorDetector]) -> Parts:
 def _as_planes(rho_lower: float, rho_upper: float, two_sided: TwoSided | None, offset: float) -> dict[str, Any]:
     """Return a slab's attributes by their names."""
     planes = SlabPlanes(rho_lower, rho_upper, two_sided)
-    demand(planes.offset == offset, "its offset is not that of its planes")
+    must(planes.offset == offset, "its offset is not that of its planes")
     return planes.attributes
 
 
@@ -146,16 +138,11 @@ def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
 
 
 # Files of schema 1 have a scaler in the place of views. None such is written.
-_EARLIER = record(
-    CombinedModel,
-    ("combination", "recall_error", "one_point"),
-    scaler=maybe(FittedEstimator(("sklearn.preprocessing.StandardScaler",))),
-    members=many(FittedEstimator(("slabsvm.OneClassSlabSVM",)), least=1),
-)
-KINDS[CombinedModel] = one_of(
-    record(CombinedModel),
-    replace(_EARLIER, make=_averaged),
-    lambda one: not isinstance(one, dict) or "scaler" not in one,
+SCALER = maybe(FittedEstimator(("sklearn.preprocessing.StandardScaler",)))
+SLABS = many(FittedEstimator(("slabsvm.OneClassSlabSVM",)), least=1)
+EARLIER = record(CombinedModel, ("combination", "recall_error", "one_point"), scaler=SCALER, members=SLABS)
+KINDS[CombinedModel] = kinds.one_of(
+    record(CombinedModel), replace(EARLIER, make=_averaged), lambda one: not (isinstance(one, dict) and "scaler" in one)
 )
 
 
@@ -187,15 +174,15 @@ def _give_open_set(found: dict[str, Any]) -> None:
     classes, models, joint, calibration = (found[name] for name in ("classes_", "models_", "joint_", "calibration"))
     rows = found["rows_"] = found["rows_"] or []
     both = (found.pop("joint_") is None) == (found["classifier"] is None)
-    demand(both, "it has a classifier without what this has learned, or the other way round")
+    must(both, "it has a classifier without what this has learned, or the other way round")
     kept = NormalisedMargin if calibration == "margin" and joint is None else ConformalDetector
     alike = all(type(one) is kept for one in models)
-    demand(alike, f"its models are not all {kept.__name__}, as calibration={calibration!r} makes them")
+    must(alike, f"its models are not all {kept.__name__}, as calibration={calibration!r} makes them")
     if joint is None:
         found["naming_"] = OpenSetClassifier(calibration=calibration).naming_type(models, classes)
         return
     found["classifiers_"] = joint["classifiers"]
-    demand(all(hasattr(one, "classes_") for one in joint["classifiers"]), "its classifier has learned no classes")
+    must(all(hasattr(one, "classes_") for one in joint["classifiers"]), "its classifier has learned no classes")
     folds = folds_of(joint["classifiers"], models, classes)
     found["naming_"] = ByClassifier(models, classes, rows, folds, joint["confidence"], joint["held_out"])
 
@@ -209,10 +196,8 @@ def _give_linear(found: dict[str, Any]) -> None:
 PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name, home in slabsvm.HOMES.items() if home not in NEED_EXTRAS}
 OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
     "slabsvm.ensemble.known.OutlierClassifier": Entry(
-        {"trees": Trees | None, "classifier": maybe(FittedEstimator())}
-        | dict.fromkeys(("typical", "usual"), Array("d"))
-        | dict.fromkeys(("reference", "offset"), float),
         # What it was made by is not needed, and may be of any class.
+        _annotated(OutlierClassifier),
         left_out=("classifier",),
     ),
     "slabsvm.LinearOneClassSlabSVM": Entry(
@@ -267,11 +252,6 @@ OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, t
 }
 
 
-def _add_up(counts: Any, values: Any) -> bool:
-    """Return whether counts are those of stretches of values; their sum alone might overflow."""
-    return bool(counts.min(initial=0) >= 0 and counts.max(initial=0) <= len(values) == counts.sum())
-
-
 def _of_models(value: Any) -> Conditions:
     match value:
         case SupportVectorModel(kernel=kernel, expansion=sums, boundary=boundary):
@@ -284,9 +264,8 @@ def _of_models(value: Any) -> Conditions:
             as_many = len(value.sums) + 1 == sums.coefficients.shape[1]
             yield as_many, "it has as many sums as components and one more, of the mean"
             yield kernel is not None or value.length is not None, "the length of new samples is unknown"
-        case DependenceModel(regressions=regressions):
-            yield (regressions.scale > 0).all(), "a feature's deviation is not positive"
-            as_many = len(value.surprises) == len(regressions.targets)
+        case DependenceModel():
+            as_many = len(value.surprises) == len(value.regressions.targets)
             yield as_many, "it has another number of surprises than of targets"
         case CombinedModel(combination=inner):
             # It is written inline, and read with its model.
@@ -297,8 +276,6 @@ def _of_models(value: Any) -> Conditions:
                 yield member.view < len(value.views), "a member takes a view that there is not"
                 kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
                 yield isinstance(kernel, RBF | None), "its members have the RBF kernel"
-                fits = member.columns is None or len(member.columns) == member.detector.n_features_in_
-                yield fits, "a member takes another number of features"
 
 
 def _of_parts(value: Any) -> Conditions:
@@ -308,46 +285,31 @@ def _of_parts(value: Any) -> Conditions:
             dense = not (of_dense and sp.issparse(rows))
             yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
         case IntersectionTable(counts=counts, values=knots):
-            yield _add_up(counts, knots), "the counts of knots do not add up to these"
+            # The sum of counts alone might overflow.
+            yield counts.max(initial=0) <= len(knots) == counts.sum(), "the counts of knots do not add up to these"
             first = np.zeros(len(knots), dtype=bool)
             first[(np.cumsum(counts) - counts)[counts > 0]] = True
-            in_order = (first[1:] | (knots[1:] > knots[:-1])).all() and knots.min(initial=1.0) > 0
-            yield in_order, "each feature's knots must be positive and in ascending order"
+            yield (first[1:] | (knots[1:] > knots[:-1])).all(), "each feature's knots must be in ascending order"
         case Chi2Table(counts=counts, knots=knots):
             from slabsvm.compiled.kernels import TOGETHER
 
-            whole = _add_up(counts, knots) and not (counts % TOGETHER).any()
+            whole = counts.max(initial=0) <= len(knots) == counts.sum() and not (counts % TOGETHER).any()
             yield whole, "the counts of knots do not add up to these"
-            yield (knots > 0).all() and (value.scales > 0).all(), "a knot or a scale is not positive"
         case Surprise(shares=shares):
-            in_order = len(shares.rows) == len(shares.scores) + 1 > 1 and rises(shares.scores) and rises(shares.rows)
-            yield in_order, "its scores and numbers of rows are not in order"
+            yield len(shares.rows) == len(shares.scores) + 1 > 1, "its numbers of rows are not one more than its scores"
         case Trees(left=left, right=right):
             # Another way might have no end.
             numbers = np.arange(len(left))
             on = ((left > numbers) & (right > numbers)) | ((left == numbers) & (right == numbers))
             yield on.all(), "a node leads to one before it"
-        case Segment(values=values, weights=weights):
-            in_order = rises(values) and (weights >= 0).all()
-            yield in_order, "its values must be in order, and its weights not negative"
-        case Window(numbers=numbers, weights=weights):
-            in_order = (weights >= 0).all() and numbers.min(initial=0) >= 0 and rises(numbers, strictly=True)
-            yield in_order, "its weights must not be negative, and its numbers in order, from 0 on"
         case Categories(levels=levels):
             in_order = list(levels) == sorted(set(levels)) and value.usual < len(levels)
             yield in_order, "its levels are not in order, or the usual one is none of them"
-
-
-def _of_monitors(value: Any) -> Conditions:
-    match value:
         case Bag(scores=scores, most=most):
-            in_order = 0 < len(scores) <= (most or len(scores)) and rises(scores)
-            yield in_order, "its scores must be in order, one at least and no more than it holds"
+            yield 0 < len(scores) <= (most or len(scores)), "its scores must be one at least and no more than it holds"
         case Betting(edges=edges):
-            in_order = len(edges) >= 2 and edges[0] == 0 and edges[-1] == 1 and rises(edges, strictly=True)
-            yield in_order, "its edges must go from 0 to 1"
+            yield len(edges) >= 2 and edges[0] == 0 and edges[-1] == 1, "its edges must go from 0 to 1"
         case Test(wealth=wealth, betting=betting):
-            yield (wealth.counts >= 0).all(), "its counts must not be negative"
             shapes = (N_BETS,), (len(MEMORIES), len(betting.edges) - 1)
             yield (wealth.log_wealth.shape, wealth.counts.shape) == shapes, "its wealth is not that of its bets"
         case Tally():
@@ -382,4 +344,4 @@ def _of_fitted(model: Any) -> Conditions:
             yield known, "has rows that are not those that its estimator has learned, of all that it has seen"
 
 
-CONDITIONS.extend((_of_models, _of_parts, _of_monitors, _of_fitted))
+kinds.CONDITIONS.extend((_of_models, _of_parts, _of_fitted))

@@ -17,22 +17,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.files.models.kinds import (
-    KINDS_OF_NOTES,
-    NOT_FINITE,
-    At,
-    Kind,
-    Parts,
-    broken,
-    exactly,
-    kind_of,
-    maker,
-    many,
-    maybe,
-    only,
-    plain,
-    shown,
-)
+from slabsvm.files.models import kinds
+from slabsvm.files.models.archive import must
+from slabsvm.files.models.kinds import NOT_FINITE, At, Kind, Parts, exactly, maker, many, maybe, only, shown
 from slabsvm.runtime import objects as fields
 from slabsvm.runtime.sklearn_private import validate_parameters
 
@@ -41,10 +28,9 @@ MOST_JOBS = 1024
 # scikit-learn's word for a parameter that was not given, because it is to go.
 NOT_GIVEN = "deprecated"
 # Numbers of NumPy that are kept as such, since arithmetic with float32 arrays tells them from Python's.
-SCALARS: dict[str, Any] = {"float64": np.float64, "float32": np.float32, "int64": np.int64, "int32": np.int32}
+SCALARS: dict[str, Any] = {name: getattr(np, name) for name in ("float64", "float32", "int64", "int32")}
 # Types that are parameters, such as OneHotEncoder's dtype.
-TYPES: dict[str, Any] = {**SCALARS, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "bool_": np.bool_}
-TYPES["object"] = object
+TYPES = {**SCALARS, **{name: getattr(np, name) for name in ("int16", "int8", "uint8", "bool_")}, "object": object}
 NO_FUNCTION = "A file can hold no code, so that a function is not kept"
 # The dtypes of labels, and the types of their values in the file.
 NUMBERS = (int, float)
@@ -59,13 +45,7 @@ FEATURES: dict[str, Any] = {
     "feature_names_in": maybe(many(str, size="d", made=partial(np.array, dtype=object))),
 }
 # What set_output has asked a transformer for.
-OUTPUT = kind_of(Annotated[str | None, fields.Choice(("default", "pandas", "polars"))])
-
-
-def demand(holds: object, text: str) -> None:
-    """Raise ValueError, which says that parts do not belong together, unless something holds."""
-    if not holds:
-        raise ValueError(text)
+OUTPUT = kinds.kind_of(Annotated[str | None, fields.Choice(("default", "pandas", "polars"))])
 
 
 @dataclass
@@ -89,9 +69,9 @@ class Entry:
         # A pipeline has no features of its own, but those of its first step.
         return where(model) if callable(where) else vars(model).get(where)
 
-    def refit(self, model: Any, parts: Mapping[str, Any]) -> None:
+    def refit(self, model: Any, **parts: Any) -> None:
         """Set what a fit sets; ValueError says that parts do not belong together."""
-        demand(not self.features or parts["n_features_in"] is not None, "it must have a number of features")
+        must(not self.features or parts["n_features_in"] is not None, "it must have a number of features")
         for name, value in parts.items():
             if value is not None or name not in FEATURES:
                 where = self.where.get(name)
@@ -123,7 +103,7 @@ def scalar(found: Any, at: At) -> Any:
     at.must(type(value) in LABELS.get(name, ()), text)
     try:
         return SCALARS[name](value)
-    except (OverflowError, ValueError) as error:
+    except OverflowError as error:
         at.refuse(f"is no number of type {name}: {error}")
 
 
@@ -142,16 +122,14 @@ def labels(size: str, found: Any, at: At) -> Any:
     values = [scalar(one, at) for one in values]
     if not at.reads:
         return {"dtype": name, "values": values}
+    at.must(all(type(value) in LABELS[name] for value in values), f"holds what is no label of type {name}")
+    sizes = [4 * max(len(word), 1) for word in values] if name == "str" else []
+    room = max(WORDS_BYTES, TIMES_ITS_WORDS * sum(sizes))
+    at.must(len(sizes) * max(sizes, default=0) <= room, "has a word that is too long for an array of words")
     try:
-        if all(type(value) in LABELS[name] for value in values):
-            if name == "str":
-                sizes = [4 * max(len(word), 1) for word in values]
-                room = max(WORDS_BYTES, TIMES_ITS_WORDS * sum(sizes))
-                at.must(len(sizes) * max(sizes, default=0) <= room, "has a word that is too long for an array of words")
-            return np.array(values, dtype=name)
+        return np.array(values, dtype=name)
     except OverflowError as error:
-        name = f"{name}: {error}"
-    at.refuse(f"holds what is no label of type {name}")
+        at.refuse(f"holds what is no label of type {name}: {error}")
 
 
 def parameter(found: Any, at: At) -> Any:
@@ -174,8 +152,8 @@ def parameter(found: Any, at: At) -> Any:
 
 def _mapping(found: Any, at: At) -> Any:
     if at.reads:
-        at.must(isinstance(found, list), "must be a list")
-        at.must(all(isinstance(pair, list) and len(pair) == 2 for pair in found), "must be a list of 2")
+        known = isinstance(found, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in found)
+        at.must(known, "must be a list of pairs")
     pairs = enumerate(found if at.reads else found.items())
     moved = [[scalar(key, at), parameter(one, at.inside(number))] for number, (key, one) in pairs]
     return dict(moved) if at.reads else moved
@@ -183,7 +161,7 @@ def _mapping(found: Any, at: At) -> Any:
 
 def _type(found: Any, at: At) -> Any:
     if at.reads:
-        return TYPES[plain(str, fields.Choice(tuple(TYPES)))(found, at)]
+        return TYPES[kinds.plain(str, fields.Choice(tuple(TYPES)))(found, at)]
     found = found.type if isinstance(found, np.dtype) else found
     name = next((name for name, of in TYPES.items() if of is found), "")
     return name or at.refuse(f"is the type {found.__name__}. {NO_FUNCTION}")
@@ -203,53 +181,48 @@ HOLDING: dict[str, tuple[Any, Kind]] = {
 def estimator(note: fields.FittedEstimator | None, found: Any, at: At) -> Any:
     """Move an estimator of one of the kept classes; where a note says so a fitted one, of some of them."""
     if at.reads:
-        return _model_of(note, found, at)
-    name, inner = _name_of(found, at), at.estimator()
-    entry, fitted = CLASSES[name], any(one.endswith("_") and not one.startswith("__") for one in vars(found))
-    _refuse_strange(name, found, inner)
-    given = found.get_params(deep=False) if hasattr(found, "get_params") else vars(found)
+        name, given, output, state = exactly(found, ("class", "parameters", "output", "fitted"), at)
+        known = isinstance(name, str) and name in CLASSES
+        if not known or (note and note.names and name not in note.names):
+            at.refuse(f"is of the class {shown(name)}, which {'may not be there' if known else 'is not known here'}")
+        at.must(isinstance(given, dict), "must have parameters")
+    else:
+        name = _name_of(found, at)
+        state = found if any(one.endswith("_") and not one.startswith("__") for one in vars(found)) else None
+        given = found.get_params(deep=False) if hasattr(found, "get_params") else vars(found)
+        output = getattr(found, "_sklearn_output_config", {}).get("transform")
+        _refuse_strange(name, found, at)
+    entry, inner = CLASSES[name], at.estimator()
     parameters = {
-        one: parameter(None if one in entry.left_out else value, inner.inside(f"parameters.{one}"))
+        one: (_left_out if one in entry.left_out else parameter)(value, inner.inside(f"parameters.{one}"))
         for one, value in given.items()
         if not (isinstance(value, str) and value == NOT_GIVEN)
     }
-    output = OUTPUT(getattr(found, "_sklearn_output_config", {}).get("transform"), inner.inside("output"))
-    state = entry.state(found, inner.inside("fitted")) if fitted else None
-    return {"class": name, "parameters": parameters, "output": output, "fitted": state}
-
-
-def _model_of(note: fields.FittedEstimator | None, node: Any, at: At) -> Any:
-    """Return the estimator of its JSON."""
-    name, parameters, output, state = exactly(node, ("class", "parameters", "output", "fitted"), at)
-    entry = CLASSES.get(name) if isinstance(name, str) else None
-    if entry is None or (note and note.names and name not in note.names):
-        at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
-    inner = at.estimator()
-    inner.must(isinstance(parameters, dict), "must have parameters")
-    values = {one: parameter(value, inner.inside(f"parameters.{one}")) for one, value in parameters.items()}
-    left_out = all(values.get(one) is None for one in entry.left_out)
-    inner.must(left_out, f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
+    output = OUTPUT(output, inner.inside("output"))
+    if not at.reads:
+        state = None if state is None else entry.state(state, inner.inside("fitted"))
+        return {"class": name, "parameters": parameters, "output": output, "fitted": state}
     try:
-        model = class_of(name)(**values)
+        model = class_of(name)(**parameters)
     except (TypeError, ValueError) as error:
-        inner.refuse(f"has parameters that {name} does not take: {error}")
-    if (kind := OUTPUT(output, inner.inside("output"))) is not None:
+        at.refuse(f"has parameters that {name} does not take: {error}")
+    if output is not None:
         at.must(hasattr(model, "set_output"), "has an output, and transforms nothing")
-        model.set_output(transform=kind)
+        model.set_output(transform=output)
     if state is not None:
-        parts = entry.state(state, inner.inside("fitted"))
-        try:
-            entry.refit(model, parts)
-        except ValueError as error:
-            inner.refuse(f"cannot be: {error}")
-    _refuse_strange(name, model, inner)
+        entry.state(state, inner.inside("fitted"), partial(entry.refit, model))
+    _refuse_strange(name, model, at)
     if note is not None:
         _refuse_unlike(model, note, at)
     return model
 
 
+def _left_out(found: Any, at: At) -> None:
+    at.must(not at.reads or found is None, "is a parameter that no file holds")
+
+
 # A note asks for an estimator.
-KINDS_OF_NOTES[fields.FittedEstimator] = estimator
+kinds.KINDS_OF_NOTES[fields.FittedEstimator] = estimator
 
 
 def _refuse_strange(name: str, model: Any, at: At) -> None:
@@ -261,7 +234,7 @@ def _refuse_strange(name: str, model: Any, at: At) -> None:
             validate_parameters(model)
     except (TypeError, ValueError) as error:
         at.refuse(f"has parameters that {name} does not take: {error}")
-    text = broken(model)
+    text = kinds.broken(model)
     at.must(not text, text)
 
 
@@ -273,9 +246,8 @@ def _refuse_unlike(model: Any, note: fields.FittedEstimator, at: At) -> None:
         check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         at.refuse(f"must be a fitted model: {error}")
-    features = getattr(model, "n_features_in_", None)
-    expected = at.sizes.get(note.features, features)
-    at.must(features in (None, expected), f"takes {features} features, where {expected} are expected")
+    if (features := getattr(model, "n_features_in_", None)) is not None:
+        at.inside("n_features_in").bound([note.features], [features])
 
 
 @cache

@@ -20,7 +20,7 @@ from typing import Annotated, Any, NoReturn, Union, get_args, get_origin, get_ty
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.files.models.archive import Incoming, ModelFileError
+from slabsvm.files.models.archive import Incoming, ModelFileError, must
 from slabsvm.runtime import objects as fields
 
 # Floats that JSON has no number for.
@@ -91,11 +91,6 @@ CONDITIONS: list[Callable[[Any], Conditions]] = []
 def broken(value: Any) -> str:
     """Return what is said of the first condition that does not hold of a value; nothing where all hold."""
     return next((text for conditions in CONDITIONS for holds, text in conditions(value) if not holds), "")
-
-
-def rises(values: Any, *, strictly: bool = False) -> bool:
-    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
-    return bool((values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]).all())
 
 
 def shown(value: Any) -> str:
@@ -243,8 +238,8 @@ class Parts:
     def __post_init__(self) -> None:
         self.parts = {name: kind_of(hint) for name, hint in self.parts.items()}
 
-    def __call__(self, found: Any, at: At) -> Any:
-        """Return the JSON of each part, or the value of all."""
+    def __call__(self, found: Any, at: At, make: Callable[..., Any] | None = None) -> Any:
+        """Return the JSON of each part, or the value of all, which another `make` may put together."""
         at = at.apart()
         if not at.reads:
             return {name: kind(self.take(found, name), at.inside(name)) for name, kind in self.parts.items()}
@@ -252,11 +247,11 @@ class Parts:
         named = zip(self.parts.items(), nodes, strict=True)
         parts = {name: kind(one, at.inside(name)) for (name, kind), one in named}
         try:
-            value = self.make(**parts)
-            text = broken(value)
+            value = (make or self.make)(**parts)
+            must(not (text := broken(value)), text)
         except ValueError as error:
-            text = str(error)
-        return value if not text else at.refuse(f"cannot be: {text}")
+            at.refuse(f"cannot be: {error}")
+        return value
 
 
 def record(made: type, without: Sequence[str] = (), **others: Any) -> Parts:
@@ -301,13 +296,24 @@ def array(note: fields.Array, found: Any, at: At) -> Any:
         match(values := found)
     else:
         at.refuse(f"is {shown(found)}, and must be an array")
-    most = at.sizes.get(note.below, 0)
-    within = not note.below or not values.size or 0 <= values.min() <= values.max() < most
-    at.must(within, f"must hold numbers from 0 on that are less than {most:,}")
-    if values.dtype.kind == "f" and note.holds != "any":
-        at.must(not np.isnan(values).any(), "holds NaN")
-        at.must(note.holds == "numbers" or np.isfinite(values).all(), "holds infinity")
+    for holds, text in _of_numbers(note, values, at.sizes):
+        at.must(holds, text)
     return values if at.reads else at.store.keep(at.place, values)
+
+
+def _of_numbers(note: fields.Array, values: Any, sizes: Mapping[str, int]) -> Conditions:
+    """Give what must hold of the numbers of an array."""
+    if values.dtype.kind == "f" and note.holds != "any":
+        yield not np.isnan(values).any(), "holds NaN"
+        yield note.holds == "numbers" or np.isfinite(values).all(), "holds infinity"
+    if values.size:
+        most, low = sizes.get(note.below, 0), values.min()
+        less, below = (values.max() < most, f" that are less than {most:,}") if note.below else (True, "")
+        yield less and not low < note.least, f"must hold numbers from {note.least} on{below}"
+        yield not low <= note.above > -math.inf, f"must hold numbers above {note.above}"
+        fits = note.order == "any" or (values[1:] >= values[:-1]).all()
+        distinct = note.order != "strictly ascending" or (values[1:] != values[:-1]).all()
+        yield fits and distinct, f"must be in {note.order} order"
 
 
 def is_array(value: Any) -> bool:
@@ -319,39 +325,35 @@ def rows(note: fields.Rows) -> Kind:
     """Return the kind of a table of rows: a dense array, or a CSR matrix in canonical form."""
     parts = {
         "matrix": bool,
-        "shape": Annotated[tuple[Annotated[int, fields.Number(most=2**62)], ...], fields.Many(least=2)],
+        "shape": tuple[Annotated[int, fields.Number(most=2**62)], ...],
         "data": fields.Array("stored", dtype=note.dtype),
         "indices": fields.Array("stored", dtype=fields.INTEGERS),
-        "indptr": fields.Array("bounds", dtype=fields.INTEGERS),
+        "indptr": fields.Array("bounds", dtype=fields.INTEGERS, order="ascending"),
     }
-    dense = fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype)
-    return one_of(dense, sparse(Parts(_csr, parts, _of_csr), note), is_array)
-
-
-@maker(0)
-def sparse(parts: Parts, note: fields.Rows, found: Any, at: At) -> Any:
-    """Move a CSR matrix in canonical form."""
+    dense = array(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
+    csr = Parts(_csr, parts, lambda one, part: isinstance(one, sp.spmatrix) if part == "matrix" else getattr(one, part))
     remedy = "Use save(model, path, training=False), which leaves them out, or fit on arrays"
-    rows = at.reads or sp.issparse(found)
-    at.must(rows, f"are training rows in a {type(found).__name__}, which is not kept. {remedy}")
-    value = parts(found, at.inside("csr")) if at.reads else found
-    canonical = value.format == "csr" and value.has_canonical_format
-    at.must(canonical, f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
-    at.bound((note.rows, note.columns), value.shape)
-    return value if at.reads else parts(value, at.inside("csr"))
+
+    def move(found: Any, at: At) -> Any:
+        if is_array(found):
+            return dense(found, at)
+        known = at.reads or sp.issparse(found)
+        at.must(known, f"are training rows in a {type(found).__name__}, which is not kept. {remedy}")
+        value = csr(found, at.inside("csr")) if at.reads else found
+        canonical = value.format == "csr" and value.has_canonical_format
+        at.must(canonical, f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
+        at.bound((note.rows, note.columns), value.shape)
+        return value if at.reads else csr(value, at.inside("csr"))
+
+    return move
 
 
 def _csr(matrix: bool, shape: tuple[int, ...], data: Any, indices: Any, indptr: Any) -> Any:
-    """Return a CSR matrix of arrays; ValueError says that they are those of none."""
-    if len(shape) != 2 or len(indptr) == 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
-        raise ValueError("its rows do not begin and end in order")
+    """Return a CSR matrix of arrays; ValueError, SciPy's or of here, says that they are those of none."""
+    must(len(shape) == 2 and len(indptr) and indptr[-1] == len(data), "its shape and rows are not those of its numbers")
     found = (sp.csr_matrix if matrix else sp.csr_array)((data, indices, indptr), shape=shape)
     found.check_format(full_check=True)
     return found
-
-
-def _of_csr(found: Any, part: str) -> Any:
-    return isinstance(found, sp.spmatrix) if part == "matrix" else getattr(found, part)
 
 
 KINDS_OF_NOTES |= {fields.Array: array, fields.Rows: rows}

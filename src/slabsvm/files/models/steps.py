@@ -16,8 +16,9 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 
 from slabsvm.ensemble.ranks import NormalScores
-from slabsvm.files.models.estimators import Entry, demand, estimator, labels, scalar
-from slabsvm.files.models.kinds import CONDITIONS, Conditions, Parts, is_array, many, maybe, one_of, rises
+from slabsvm.files.models.archive import must
+from slabsvm.files.models.estimators import Entry, estimator, labels, scalar
+from slabsvm.files.models.kinds import CONDITIONS, Conditions, Parts, is_array, many, maybe, one_of
 from slabsvm.runtime.objects import FLOATS, INTEGERS, Array, Choice, FittedEstimator, Number, Places
 from slabsvm.tables.columns import Categories, Numbers
 from slabsvm.tables.encoder import TableEncoder
@@ -47,75 +48,57 @@ WORD = Annotated[str, Choice(("drop", "passthrough"))]
 STEP = one_of(WORD, estimator(None), lambda step: isinstance(step, str))
 BESIDE = Parts(dict, {"name": str, "step": STEP, "places": list[int], "width": int}, dict.__getitem__)
 MAP = {"sample_interval": Annotated[float, Number(above=0.0)], "error": float}
-ASCENDING = many(floats("values"), size="d")
 STATISTICS = one_of(floats("d", holds="any"), labels("d"), _is_numbers)
+# What a classifier's probabilities are made of, where it has any: the public names are on their way out.
+PAIR = ("_probA", "_probB")
+IMPUTED = ("_fit_dtype", "_fill_dtype")
 INDICATOR = maybe(FittedEstimator(("sklearn.impute.MissingIndicator",)))
 DROPPED = maybe(many(maybe(int), size="d"))
 COLUMNS = many(Numbers | Categories | Times, made=tuple, least=1)
 
 
-def _dtypes(model: Any) -> list[str]:
-    """Return the types of numbers that an imputer was fitted to and fills in, which no public attribute says."""
-    found = vars(model)
-    return [found["_fit_dtype"].name, found.get("_fill_dtype", found["_fit_dtype"]).name]
-
-
-def _give_imputer(found: dict[str, Any]) -> None:
-    found["_fit_dtype"], found["_fill_dtype"] = map(np.dtype, found.pop("dtypes_"))
-
-
 def _give_encoder(found: dict[str, Any]) -> None:
     dropped, sizes = found["drop_idx_"], [len(categories) for categories in found["categories_"]]
-    demand(found.pop("grouped_") is None, f"it {GROUPED}")
+    must(found.pop("grouped_") is None, f"it {GROUPED}")
     if dropped is not None:
         pairs = [*zip(dropped, sizes, strict=True)]
         there = all(place is None or place < size for place, size in pairs)
-        demand(there, "a category that is dropped is not there")
+        must(there, "a category that is dropped is not there")
         sizes = [size - (place is not None) for place, size in pairs]
         dropped = np.array(dropped, dtype=object)
     private = {"_infrequent_enabled": False, "_drop_idx_after_grouping": dropped, "_n_features_outs": sizes}
     found.update(private, drop_idx_=dropped)
 
 
-def _pair_of(model: Any) -> Any:
-    """Return what a classifier's probabilities are made of, where it has any: the public names are on their way out."""
-    pair = [vars(model)["_probA"], vars(model)["_probB"]]
-    return pair if len(pair[0]) else None
-
-
 def _give_vectors(found: dict[str, Any]) -> None:
     k, pair, n_support = len(found["classes_"]), found.pop("probabilities_"), found["_n_support"]
     n_pairs = k >= 2 and len(found["dual_coef_"]) == k - 1 and len(found["intercept_"]) == k * (k - 1) // 2
-    demand(n_pairs, "its coefficients are not those of pairs of classes")
-    add_up = (n_support >= 0).all() and n_support.sum() == len(found["support_vectors_"])
-    demand(add_up and len(found["shape_fit_"]) == 2, "the counts of support vectors do not add up to these")
-    demand(pair is None or len(pair) == 2, "it must have two numbers of each pair of classes for probabilities")
-    first, second = pair or (np.empty(0), np.empty(0))
+    must(n_pairs, "its coefficients are not those of pairs of classes")
+    must(n_support.sum() == len(found["support_vectors_"]), "the counts of support vectors do not add up to these")
+    must(pair is None or len(pair) == 2, "it must have two numbers of each pair of classes for probabilities")
     # Of two classes the public ones have the other sign.
     sign = -1.0 if k == 2 else 1.0
-    private = {"_dual_coef_": sign * found["dual_coef_"], "_intercept_": sign * found["intercept_"]}
-    private |= {"_probA": first, "_probB": second, "_effective_probability": pair is not None}
-    found.update(private, _num_iter=found["n_iter_"], _sparse=False, fit_status_=0)
+    found.update(_dual_coef_=sign * found["dual_coef_"], _intercept_=sign * found["intercept_"])
+    found.update(zip(PAIR, pair or (np.empty(0), np.empty(0)), strict=True), _effective_probability=pair is not None)
+    found.update(_num_iter=found["n_iter_"], _sparse=False, fit_status_=0)
 
 
 def _beside(model: Any) -> list[dict[str, Any]]:
     """Return the fitted steps of a ColumnTransformer, the places of the columns that they take, and their widths."""
-    found, places = [], vars(model)["_transformer_to_input_indices"]
-    for name, step, _ in model.transformers_:
-        there = model.output_indices_.get(name, slice(0, 0))
-        own = [int(place) for place in places[name]]
-        found.append({"name": name, "step": step, "places": own, "width": int(there.stop - there.start)})
-    return found
+    places = vars(model)["_transformer_to_input_indices"]
+    widths = {name: int(there.stop - there.start) for name, there in model.output_indices_.items()}
+    named = ((name, step, [int(place) for place in places[name]]) for name, step, _ in model.transformers_)
+    return [{"name": name, "step": step, "places": own, "width": widths[name]} for name, step, own in named]
 
 
 def _give_steps(found: dict[str, Any]) -> None:
     steps, names, own = found.pop("steps_"), found.get("feature_names_in_"), found["transformers"]
     triples = isinstance(own, list) and all(isinstance(one, tuple) and len(one) == 3 for one in own)
-    demand(triples, "its transformers are not triples of a name, a step and columns")
+    must(triples, "its transformers are not triples of a name, a step and columns")
     places = {one["name"]: one["places"] for one in steps}
-    demand(len(places) == len(steps), "two of its steps have one name")
+    must(len(places) == len(steps), "two of its steps have one name")
     there = all(place < found["n_features_in_"] for some in places.values() for place in some)
-    demand(there, "a step takes a column that is not there")
+    must(there, "a step takes a column that is not there")
     columns = {one: some if names is None else [str(names[at]) for at in some] for one, some in places.items()}
     ends = np.cumsum([0, *(one["width"] for one in steps)]).tolist()
     own = [name for name, _, _ in own]
@@ -137,7 +120,10 @@ STEPS = {
         give=lambda found: found.update(left_out_=found["left_out_"] or ()),
         later=("left_out",),
     ),
-    "slabsvm.NormalScores": Entry({"values": ASCENDING, "scores": ASCENDING, "scale": Array("d")}),
+    "slabsvm.NormalScores": Entry(
+        {"values": many(floats("values", order="strictly ascending"), size="d")}
+        | {"scores": many(floats("values", order="ascending"), size="d"), "scale": Array("d", above=0.0)}
+    ),
     "slabsvm.features.HellingerMap": Entry({}),
     "slabsvm.features.IntersectionMap": Entry(MAP),
     "slabsvm.features.Chi2Map": Entry(MAP),
@@ -165,8 +151,9 @@ STEPS = {
     ),
     "sklearn.impute.SimpleImputer": Entry(
         {"statistics": STATISTICS, "indicator": INDICATOR, "dtypes": many(DTYPE, size="dtypes", least=2)},
-        {"dtypes": _dtypes},
-        _give_imputer,
+        # The types of numbers that it was fitted to and fills in, which no public attribute says.
+        {"dtypes": lambda model: [vars(model).get(one, vars(model)["_fit_dtype"]).name for one in IMPUTED]},
+        lambda found: found.update(zip(IMPUTED, map(np.dtype, found.pop("dtypes_")), strict=True)),
     ),
     "sklearn.impute.MissingIndicator": Entry(
         {"features": Places("missing", below="d"), "of_mask": bool},
@@ -184,10 +171,11 @@ STEPS = {
     ),
     "sklearn.svm.SVC": Entry(
         {"classes": labels("classes"), "class_weight": Array("classes"), "support": Array("n_SV", dtype=("i4",))}
-        | {"support_vectors": Array("n_SV d"), "n_support": Array("classes", dtype=("i4",))}
+        | {"support_vectors": Array("n_SV d"), "n_support": Array("classes", dtype=("i4",), least=0)}
         | {"dual_coef": Array("others n_SV"), "intercept": Array("pairs"), "gamma": float}
         | {"probabilities": maybe(many(Array("pairs"))), "shape_fit": tuple[int, ...], "n_iter": whole("pairs")},
-        {"n_support": "_n_support", "gamma": "_gamma", "probabilities": _pair_of},
+        {"n_support": "_n_support", "gamma": "_gamma"}
+        | {"probabilities": lambda model: [vars(model)[one] for one in PAIR] if len(vars(model)["_probA"]) else None},
         _give_vectors,
     ),
 }
@@ -211,11 +199,9 @@ def _conditions(model: Any) -> Conditions:
         case LogisticRegression(classes_=classes, coef_=coef):
             as_many = len(classes) >= 2 and len(coef) == (1 if len(classes) == 2 else len(classes))
             yield as_many, "has no weights for each class"
-        case NormalScores(values_=values, scores_=scores, scale_=scale):
+        case NormalScores(values_=values, scores_=scores):
             both = zip(values, scores, strict=True)
-            alike = all(len(v) == len(s) > 0 and rises(v, strictly=True) and rises(s) for v, s in both)
-            yield alike, "has values and scores that do not ascend together"
-            yield (scale > 0).all(), "has a scale that is not positive"
+            yield all(len(v) == len(s) > 0 for v, s in both), "has not a score for each of its values"
         case TableEncoder(columns_=columns):
             names = [column.name for column in columns]
             known = len(set(names)) == len(names) and set(names) <= set(getattr(model, "feature_names_in_", ()))
