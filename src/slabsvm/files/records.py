@@ -49,6 +49,7 @@ class Block:
 
     content: bytes  # in UTF-8
     line: int  # the number of its first line in the file, from 1
+    n_ends: int  # how many lines end in it, those in quotes too
 
 
 class Records:
@@ -73,8 +74,8 @@ class Records:
         start, cells = self._header(first)
         if header:
             self.names = self._checked(cells)
-            rest = first.content[start:]
-            self._first = Block(rest, 1 + first.content.count(b"\n", 0, start)) if rest else None
+            rest, above = first.content[start:], first.content.count(b"\n", 0, start)
+            self._first = Block(rest, 1 + above, first.n_ends - above) if rest else None
         else:
             self.names = [f"x{place}" for place in range(len(cells))]
 
@@ -90,7 +91,8 @@ class Records:
         n_lines = n_separators = 0
         for block in blocks:
             content = _without_quoted(block.content, self.separator)
-            n_lines += _count(content, "\n") + (not content.endswith(b"\n"))
+            n_ends = block.n_ends if content is block.content else _count(content, "\n")
+            n_lines += n_ends + (not content.endswith(b"\n"))
             n_separators += _count(content, self.separator)
         # Quotes inside of cells and empty lines need a closer look.
         if n_lines != n_rows or n_separators != n_rows * (len(self.names) - 1):
@@ -141,8 +143,9 @@ class Records:
                     f"long, or a quote was opened and never closed"
                 )
             size = len(content)
-        block, self._rest = Block(content[:end], self._line), content[end:]
-        self._line += _count(block.content, "\n")
+        whole, self._rest = content[:end], content[end:]
+        block = Block(whole, self._line, _count(whole, "\n"))
+        self._line += block.n_ends
         self._refuse_encoding(block)
         return block
 

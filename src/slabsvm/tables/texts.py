@@ -107,9 +107,9 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     Where all points, or commas, may be decimal marks or stand between thousands, as in 980 and 1,234, it is "?." or
     "?,".
     """
-    first = [pair for pair in zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True) if not is_placeholder(pair[0])]
-    least = MOST_NUMBERS * sum(count for _, count in first)
+    first = list(zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True))
     numeric = [pair for pair in first if NUMERIC.fullmatch(pair[0])]
+    least = MOST_NUMBERS * sum(count for text, count in first if numeric and not is_placeholder(text))
     read = {
         writing: sum(count for text, count in numeric if number_of(text, writing) is not None) for writing in WRITINGS
     }
