@@ -162,6 +162,8 @@ class Cells:
     def counts(self) -> IndexArray:
         """How often each level is there."""
         assert self.levels is not None, "numbers have no levels"
+        if self.repeated:
+            return np.ones(len(self.levels), dtype=np.intp)
         return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
