@@ -165,7 +165,7 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
         assert how in item
     Path("other.csv").write_text(with_strangers(good[N_GOOD:]))
     result = run("score", "m.slab", "other.csv", "-o", "s.csv", "--html", "r.html")
-    assert "No change is seen, in the order of the rows. Wrote r.html." in result.stderr
+    assert "No drift is seen from the first row to the last. Wrote r.html." in result.stderr
     # All rows are wrong: that is a change.
     new.assign(**{"mean radius": 900}).to_csv("new.csv", index=False)
     result = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html", "--json")

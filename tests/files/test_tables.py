@@ -223,6 +223,12 @@ BAD = {
         {},
         "line 3 is not in utf-8, where byte 0xfc means nothing",
     ),
+    "encoding of DOS": (
+        "csv",
+        "a,b\n1,grün\n".encode("cp850"),
+        {},
+        "byte 0x81 means nothing. Say which encoding it is in, for example cp850",
+    ),
     "utf-16": ("csv", "a,b\n1,2\n".encode("utf-16"), {}, "Say which encoding it is in, for example utf-16"),
     "zero bytes": ("csv", b"a,b\n1,\x002\n", {}, "line 2 holds a zero byte: this is no text"),
     "wrong encoding": ("csv", b"a,b\n1,\xc3\n", {"encoding": "ascii"}, "it is not in ascii"),

@@ -208,7 +208,7 @@ class Records:
             _ = block.content.isascii() or block.content.decode()
         except UnicodeDecodeError as error:
             line = block.line + block.content.count(b"\n", 0, error.start)
-            hint = BOMS.get(start, "cp1252")
+            hint = BOMS.get(start) or ("cp1252" if _is_in(block.content, "cp1252") else "cp850")
             byte = f"{block.content[error.start]:#04x}"
             raise TableError(
                 f"line {line:,} is not in {self._encoding}, where byte {byte} means nothing. "
@@ -248,6 +248,14 @@ def separator_of(content: bytes) -> str:
         if bare and bare[0].count(separator) and len({line.count(separator) for line in bare}) == 1:
             return separator
     return max(SEPARATORS[::-1], key=bare[0].count) if bare else ","
+
+
+def _is_in(content: bytes, encoding: str) -> bool:
+    """Return whether bytes are a text in an encoding: in cp1252 some, as that of the ü of cp850, mean nothing."""
+    try:
+        return bool(content.decode(encoding))
+    except UnicodeDecodeError:
+        return False
 
 
 def _count(content: bytes, character: str) -> int:

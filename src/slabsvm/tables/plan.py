@@ -273,7 +273,7 @@ def _names_or_text(first: Cells, n_missing: int, *, unique: bool, why: str) -> L
     """Return identifiers, or free text, by their first cells and whether all of them differ."""
     levels = first.present
     if unit := _unit_of(levels[:FIRST].tolist()):
-        why = f"numbers, if {shown(unit)} were not in its cells"
+        why = f"learned as numbers without {shown(unit)}"
     taken_for = "identifier" if unique and not unit and _are_names(levels) else "text"
     return LeftOut(first.name, n_missing, taken_for, _examples(levels), why)
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 POINTS, COMMAS, NO_MARKS = "1.234,5", "1,234.5", "1234"
 # The last is that of a column without marks in a table of decimal commas, whose points would stand between thousands.
 WRITINGS = (".", ",", POINTS, COMMAS, "1.5%", "1,5%", NO_MARKS)
+COMMA_WRITINGS = (",", POINTS, "1,5%", NO_MARKS)
 # The writing of numbers with marks between thousands, by the decimal mark.
 THOUSANDS = {",": POINTS, ".": COMMAS}
 COMMA_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*")
