@@ -227,3 +227,19 @@ def test_bars_add_up_to_the_rows_and_end_where_acceptance_begins(run, ready):
     below = histogram.counts[histogram.edges[:-1] < -1e-9].sum()
     assert below == 2
     assert histogram.svg().count('class="rejected"') == 2
+
+
+def test_reasons_are_written_as_the_table_is_and_marks_of_gaps_are_empty(run):
+    draw = np.random.default_rng(0)
+    width = draw.normal(12, 0.5, 200)
+    table = pd.DataFrame({"width": width, "weight": 8 * width + draw.normal(0, 0.3, 200)}).round(2).astype(str)
+    table = table.apply(lambda column: column.str.replace(".", ",", regex=False))
+    table.loc[:3, "weight"] = "k.A."
+    table.to_csv("good.csv", index=False, sep=";")
+    pd.DataFrame({"width": ["12,0", "12,0"], "weight": ["150,5", "k.A."]}).to_csv("new.csv", index=False, sep=";")
+    run("fit", "good.csv", "-o", "m.slab")
+    said = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html").stderr
+    assert re.search(r"weight \d+% \(too high: 150,5 in row 1, expected 9\d(,\d)?\)", said)
+    page = Path("r.html").read_text()
+    assert re.search(r"weight: <strong>150,5</strong>, expected 9\d(,\d)?; too high", page)
+    assert re.search(r"weight: <strong>k.A.</strong>(, expected 9\d(,\d)?)?; empty", page)
