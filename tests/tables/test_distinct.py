@@ -22,6 +22,7 @@ TEXTS = {
     "with gaps": [None if n % 7 == 0 else f"P{n}" for n in ORDER],
     "ascending": [f"{n:05d}" for n in range(N)],
     "none": [None, None],
+    "an empty one": ["", "b", "a"],
 }
 
 

@@ -50,7 +50,6 @@ class Block:
 
     content: bytes  # in UTF-8
     line: int  # the number of its first line in the file, from 1
-    n_ends: int  # how many lines end in it, those in quotes too
 
 
 class Records:
@@ -75,8 +74,8 @@ class Records:
         start, cells = self._header(first)
         if header:
             self.names = self._checked(cells)
-            rest, above = first.content[start:], first.content.count(b"\n", 0, start)
-            self._first = Block(rest, 1 + above, first.n_ends - above) if rest else None
+            rest = first.content[start:]
+            self._first = Block(rest, 1 + first.content.count(b"\n", 0, start)) if rest else None
         else:
             self.names = [f"x{place}" for place in range(len(cells))]
 
@@ -92,8 +91,7 @@ class Records:
         n_lines = n_separators = 0
         for block in blocks:
             content = _without_quoted(block.content, self.separator)
-            n_ends = block.n_ends if content is block.content else _count(content, "\n")
-            n_lines += n_ends + (not content.endswith(b"\n"))
+            n_lines += _count(content, "\n") + (not content.endswith(b"\n"))
             n_separators += _count(content, self.separator)
         # Quotes inside of cells and empty lines need a closer look.
         if n_lines != n_rows or n_separators != n_rows * (len(self.names) - 1):
@@ -147,9 +145,8 @@ class Records:
                     f"long, or a quote was opened and never closed"
                 )
             size = len(content)
-        whole, self._rest = content[:end], content[end:]
-        block = Block(whole, self._line, _count(whole, "\n"))
-        self._line += block.n_ends
+        block, self._rest = Block(content[:end], self._line), content[end:]
+        self._line += _count(block.content, "\n")
         self._refuse_encoding(block)
         return block
 
@@ -217,7 +214,9 @@ class Records:
             _ = block.content.isascii() or block.content.decode()
         except UnicodeDecodeError as error:
             line = block.line + block.content.count(b"\n", 0, error.start)
-            hint = BOMS.get(start) or ("cp1252" if _is_in(block.content, "cp1252") else "cp850")
+            # Five bytes mean nothing in cp1252, among them the ü of cp850.
+            is_windows = len(block.content.decode("cp1252", "ignore")) == len(block.content)
+            hint = BOMS.get(start) or ("cp1252" if is_windows else "cp850")
             byte = f"{block.content[error.start]:#04x}"
             what = f"line {line:,} is not in {self._encoding}, where byte {byte} means nothing"
             if not block.content[: error.start].isascii():
@@ -258,14 +257,6 @@ def separator_of(content: bytes) -> str:
         if bare and bare[0].count(separator) and len({line.count(separator) for line in bare}) == 1:
             return separator
     return max(SEPARATORS[::-1], key=bare[0].count) if bare else ","
-
-
-def _is_in(content: bytes, encoding: str) -> bool:
-    """Return whether bytes are a text in an encoding: in cp1252 some, as that of the ü of cp850, mean nothing."""
-    try:
-        return bool(content.decode(encoding))
-    except UnicodeDecodeError:
-        return False
 
 
 def _count(content: bytes, character: str) -> int:

@@ -1,4 +1,4 @@
-"""Whether the texts of a column all differ: told by hashes of eight bytes a step, and by the texts where these agree.
+"""Whether the texts of a column all differ: told by their hashes, and by the texts where these agree.
 
 pandas tells texts apart by a table of all of them, which takes as long as to read four columns.
 """
@@ -17,7 +17,6 @@ MOST_BYTES = 128
 WORD = 8
 # Odd, with bits in all places: the product has each bit of a word in those above it.
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
-HALF = np.uint64(32)
 # Hashes are parted by so many of their first bits before they are sorted: a table of so many rows stays in a cache.
 BITS = 21
 # So many texts are hashed at once, for the same reason.
@@ -30,15 +29,12 @@ def all_differ(column: Any) -> bool:
     # Serial numbers mostly ascend, and neighbours are compared in a tenth of the time.
     if bool((texts[:-1] < texts[1:]).all()):
         return True
-    # pandas' own texts may be Python's objects.
+    # Without pyarrow texts are Python's objects.
     if getattr(texts.dtype, "storage", "") == "pyarrow":
-        chunks = texts.__arrow_array__().chunks
-        if all(str(chunk.type) == "large_string" for chunk in chunks):
-            pieces = [chunk[first : first + ROWS] for chunk in chunks for first in range(0, len(chunk), ROWS)]
-            hashes = np.concatenate([_hashes(piece) for piece in pieces])
-            if len(twice := _repeated(hashes)) == 0:
-                return True
-            texts = texts[np.isin(hashes, twice)]
+        chunks = texts.__arrow_array__().cast("large_string").chunks
+        pieces = [chunk[first : first + ROWS] for chunk in chunks for first in range(0, len(chunk), ROWS)]
+        hashes = np.concatenate([_hashes(piece) for piece in pieces])
+        texts = texts[np.isin(hashes, twice)] if len(twice := _repeated(hashes)) else texts[:0]
     return len(texts.unique()) == len(texts)
 
 
@@ -48,7 +44,7 @@ def _hashes(texts: Any) -> Hashes:
     ends = np.frombuffer(offsets, np.int64)[texts.offset :][: len(texts) + 1]
     starts, lengths = ends[:-1] - ends[0], np.diff(ends)
     # The word of eight bytes at each byte, with zeros behind the last.
-    letters = np.append(np.frombuffer(content, np.uint8)[ends[0] : ends[-1]], np.zeros(WORD, np.uint8))
+    letters = np.append(np.frombuffer(content or b"", np.uint8)[ends[0] : ends[-1]], np.zeros(WORD, np.uint8))
     words = np.ndarray((len(letters) - WORD + 1,), "<u8", letters, strides=(1,))
     hashes = lengths.astype(np.uint64)
     shortest, longest = int(lengths.min()), int(lengths.max())
@@ -63,7 +59,7 @@ def _hashes(texts: Any) -> Hashes:
             found = words[starts[rows] + begin]
         # Bytes of the next text are shifted out.
         found = (hashes[rows] ^ (found << (8 * beyond).astype(np.uint64))) * FACTOR
-        hashes[rows] = found ^ (found >> HALF)
+        hashes[rows] = found ^ (found >> np.uint64(32))
     return hashes
 
 
