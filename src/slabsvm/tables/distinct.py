@@ -48,10 +48,11 @@ def _hashes(texts: Any) -> Hashes:
     words = np.ndarray((len(letters) - WORD + 1,), "<u8", letters, strides=(1,))
     hashes = lengths.astype(np.uint64)
     shortest, longest = int(lengths.min()), int(lengths.max())
+    rows: Any = slice(None)
     for begin in range(0, min(longest, MOST_BYTES), WORD):
         if shortest == longest:
             # Texts of one length are read in a fifth of the time.
-            rows, beyond = slice(None), np.array(max(0, begin + WORD - longest))
+            beyond = np.array(max(0, begin + WORD - longest))
             found = np.ndarray((len(texts),), "<u8", letters, begin, (longest,))
         else:
             rows = np.flatnonzero(lengths > begin)
