@@ -167,7 +167,7 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
         assert how in item
     Path("other.csv").write_text(with_strangers(good[N_GOOD:]))
     result = run("score", "m.slab", "other.csv", "-o", "s.csv", "--html", "r.html")
-    assert "No change is seen, in the order of the rows. Wrote r.html." in result.stderr
+    assert "No drift is seen from the first row to the last. Wrote r.html." in result.stderr
     # All rows are wrong: that is a change.
     new.assign(**{"mean radius": 900}).to_csv("new.csv", index=False)
     result = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html", "--json")
@@ -231,3 +231,19 @@ def test_bars_add_up_to_the_rows_and_end_where_acceptance_begins(run, ready):
     below = histogram.counts[histogram.edges[:-1] < -1e-9].sum()
     assert below == 2
     assert histogram.svg().count('class="rejected"') == 2
+
+
+def test_reasons_are_written_as_the_table_is_and_marks_of_gaps_are_empty(run):
+    draw = np.random.default_rng(0)
+    width = draw.normal(12, 0.5, 200)
+    table = pd.DataFrame({"width": width, "weight": 8 * width + draw.normal(0, 0.3, 200)}).round(2).astype(str)
+    table = table.apply(lambda column: column.str.replace(".", ",", regex=False))
+    table.loc[:3, "weight"] = "k.A."
+    table.to_csv("good.csv", index=False, sep=";")
+    pd.DataFrame({"width": ["12,0", "12,0"], "weight": ["150,5", "k.A."]}).to_csv("new.csv", index=False, sep=";")
+    run("fit", "good.csv", "-o", "m.slab")
+    said = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html").stderr
+    assert re.search(r"weight \d+% \(too high: 150,5 in row 1, expected 9\d(,\d)?\)", said)
+    page = Path("r.html").read_text()
+    assert re.search(r"weight: <strong>150,5</strong>, expected 9\d(,\d)?; too high", page)
+    assert re.search(r"weight: <strong>k.A.</strong>(, expected 9\d(,\d)?)?; empty", page)

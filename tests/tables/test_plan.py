@@ -14,7 +14,8 @@ from slabsvm.files import load, save
 from slabsvm.tables import TableError
 from slabsvm.tables.columns import cells_of, places_of
 from slabsvm.tables.plan import Rules, many_texts, taken
-from slabsvm.tables.texts import number_of
+from slabsvm.tables.texts import number_of, writing_of
+from slabsvm.tables.texts import numbers_of as numbers_read
 
 N = 60
 DAYS = pd.date_range("2024-01-01 06:30", periods=N, freq="11h")
@@ -100,6 +101,37 @@ def test_other_names_do_not_look_like_those_of_identifiers(name):
 )
 def test_numbers_are_read_by_their_writing(text, writing, number):
     assert number_of(text, writing) == number
+    expected = [1.0, np.nan if number is None else number]
+    np.testing.assert_array_equal(numbers_read(["1", text], writing), expected)
+
+
+@pytest.mark.parametrize("writing", [".", ","])
+@pytest.mark.parametrize(
+    "odd", ["", " 7 ", "1_000", "nan", "inf", "1\n2", "1\n", "1,2.3", "٣", "x", None, 3, "1e5", "+,5"]
+)
+def test_numbers_read_at_once_are_those_read_one_by_one(odd, writing):
+    texts = ["1,5", "2.5", "3", odd, "-4,25"]
+    one_by_one = [number_of(text, writing) for text in texts]
+    expected = [np.nan if number is None else number for number in one_by_one]
+    np.testing.assert_array_equal(numbers_read(texts, writing), expected)
+    plain = [text for text, number in zip(texts, one_by_one, strict=True) if number is not None]
+    np.testing.assert_array_equal(numbers_read(plain, writing), [number_of(text, writing) for text in plain])
+
+
+@pytest.mark.parametrize(
+    ("first", "late", "writing"),
+    [
+        ("1,5", "1.234,5", "1.234,5"),
+        *(("1,5", late, ",") for late in ("1,234,567", "n.a.", "-", "1234", "1,234", "x")),
+        ("1,234", "1.234,5", "1.234,5"),
+        ("1,234", "1,234,567", "1,234.5"),
+        *(("1,234", late, "?,") for late in ("n.a.", "-", "1,234", "x")),
+        ("1,234", "1234", ","),
+    ],
+)
+def test_numbers_behind_the_first_thousand_have_a_say_in_how_all_are_written(first, late, writing):
+    texts = [*[first] * 1200, late]
+    assert writing_of(texts, np.ones(len(texts), dtype=np.intp)) == writing
 
 
 @pytest.mark.parametrize("what", ["moments", "moments with a zone", "ISO", "with points", "with slashes"])
@@ -326,9 +358,9 @@ def test_numbers_with_a_unit_are_left_out_with_what_would_make_numbers_of_them()
         assert (
             column([text.format(n) for n in range(N)])
             .described()
-            .done.startswith(f"left out; numbers, if '{unit}' were not in its cells")
+            .done.startswith(f"left out; learned as numbers without '{unit}'")
         )
-    assert "were not" not in column([f"{n} kg" for n in range(N - 1)] + ["3 lb"]).described().done
+    assert "without" not in column([f"{n} kg" for n in range(N - 1)] + ["3 lb"]).described().done
 
 
 def test_a_table_of_which_nothing_is_learned_is_told_with_its_plan():

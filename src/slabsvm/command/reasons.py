@@ -11,7 +11,7 @@ import numpy as np
 
 from slabsvm.command.terminal import printable
 from slabsvm.tables.columns import Column, Numbers
-from slabsvm.tables.texts import number_of
+from slabsvm.tables.texts import COMMA_WRITINGS, number_of
 
 if TYPE_CHECKING:
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -43,6 +43,7 @@ class Reason:
     expected: float  # what the other columns expect; NaN if nobody says
     part: float  # its part in what speaks against the row
     how: str  # one of the five above
+    writing: str = "."  # how numbers of the column are written, one of `texts.WRITINGS`
 
     def said(self) -> str:
         """Return COLUMN=CELL, expected NUMBER (PART)."""
@@ -50,9 +51,14 @@ class Reason:
 
     def against(self) -> str:
         """Return what was expected, as the end of a sentence; "" where it is what was found."""
-        found = number_of(self.cell, ".")
-        said = not np.isnan(self.expected) and (found is None or short(found) != short(self.expected))
-        return f", expected {short(self.expected)}" if said else ""
+        found, expected = number_of(self.cell, self.writing), short(self.expected)
+        if np.isnan(self.expected) or (found is not None and short(found) == expected):
+            return ""
+        return f", expected {expected.replace('.', ',') if self.writing in COMMA_WRITINGS else expected}"
+
+    def way(self) -> str:
+        """Return how the cell speaks against its row, as the end of a sentence; "" where the cell says it."""
+        return "" if self.cell == GAP else f"; {self.how}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class Driver:
         way = self.ways.most_common(1)
         if not way:
             return f"{name} {self.part:.0%}"
-        such = f"{EMPTY}{example.removeprefix(GAP)}" if way[0][0] == EMPTY else f"{way[0][0]}: {example}"
+        such = f"{EMPTY}{example.removeprefix(GAP)}" if example.startswith(GAP) else f"{way[0][0]}: {example}"
         return f"{name} {self.part:.0%} ({such})"
 
 
@@ -105,7 +111,11 @@ class ReasonCounts:
         self.blame += blame.sum(axis=0)
         found = []
         order = np.argsort(-blame, axis=1, kind="stable")
-        beyond = [_beyond(column, of_column) for column, of_column in zip(self.columns, cells, strict=True)]
+        numeric = [isinstance(column, Numbers) for column in self.columns]
+        # Among numbers a text may stand for an empty cell.
+        read = [one.read(of) if number else of for one, of, number in zip(self.columns, cells, numeric, strict=True)]
+        beyond = [_beyond(column, of_column) for column, of_column in zip(self.columns, read, strict=True)]
+        writings = [getattr(column, "writing", None) or "." for column in self.columns]
         for number, (row, places) in enumerate(zip(numbers.tolist(), order.tolist(), strict=True)):
             reasons = [
                 Reason(
@@ -114,10 +124,11 @@ class ReasonCounts:
                     float(expected[number, place]),
                     float(blame[number, place]),
                     EMPTY
-                    if cells[place].missing[number]
+                    if read[place].missing[number]
                     else NEVER_SEEN
                     if strange[number, place]
                     else WAYS[beyond[place][number]],
+                    writings[place],
                 )
                 for place in places
                 if blame[number, place] >= LEAST
@@ -162,11 +173,10 @@ WAYS = (UNLIKE, TOO_HIGH, TOO_LOW)
 
 
 def _beyond(column: Column, cells: Cells) -> IndexArray:
-    """Return which cells are above the learned values, 1, or below them, -1; 0 for others, and where none are known."""
+    """Return which cells, as read, are above the learned values, 1, or below them, -1; 0 for others, or if unknown."""
     if not isinstance(column, Numbers) or column.boolean or column.low is None or column.high is None:
         return np.zeros(len(cells.missing), dtype=np.intp)
-    values = column.read(cells).values
-    return np.asarray((values > column.high).astype(np.intp) - (values < column.low))
+    return np.asarray((cells.values > column.high).astype(np.intp) - (cells.values < column.low))
 
 
 def short(number: float) -> str:

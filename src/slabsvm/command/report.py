@@ -148,7 +148,7 @@ class Drift:
                 f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. At most "
                 f"{self.monitor.alpha:.0%} of tables of good rows would raise one."
             )
-        return "No change is seen, in the order of the rows."
+        return "No drift is seen from the first row to the last."
 
 
 def page(run: Run, histogram: Histogram, drift: Drift, *, name: str, model: str) -> str:
@@ -229,8 +229,8 @@ def _outliers(outliers: Sequence[Outlier]) -> list[str]:
         named = one.name if one.name == str(one.row) else f"{one.name}, row {one.row:,}"
         rank = "" if one.p_value is None else f", {100 * one.p_value:.2g}% of good rows are as far out"
         reasons = "".join(
-            f"<li>{escape(some.column)}: <strong>{escape(some.cell)}</strong>{escape(some.against())}; "
-            f"{escape(some.how)} ({some.part:.0%})</li>"
+            f"<li>{escape(some.column)}: <strong>{escape(some.cell)}</strong>{escape(some.against())}"
+            f"{escape(some.way())} ({some.part:.0%})</li>"
             for some in one.reasons[:MOST_REASONS]
         )
         number = "" if named != one.name else "row " if one.name == str(one.row) else ""

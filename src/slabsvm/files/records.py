@@ -32,6 +32,7 @@ BOM = b"\xef\xbb\xbf"
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 QUOTED = re.compile(rb'"[^"]*"')
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
+TITLE = "Delete the lines above that of the columns' names, such as a title"
 # What files of other formats begin with, whatever their names are.
 OTHERS = {
     b"PK\x03\x04": f"it is a workbook or another zip archive, and no text. Say so (format): xlsx; of others: {AS_CSV}",
@@ -109,9 +110,12 @@ class Records:
                 for cells in reader:
                     n_records += bool(cells) or len(self.names) == 1
                     if cells and len(cells) != len(self.names):
+                        line = block.line + reader.line_num - 1
+                        titled = line <= LINES and 1 in (n_records, len(self.names)) and len(cells) > len(self.names)
+                        cure = f"{TITLE}, or mend" if titled else "Mend"
                         raise TableError(
-                            f"line {block.line + reader.line_num - 1:,} has {counted(len(cells), 'cell')}, where the "
-                            f"header has {len(self.names):,}. Mend the line; a cell that holds the separator, "
+                            f"line {line:,} has {counted(len(cells), 'cell')}, where the header has "
+                            f"{len(self.names):,}. {cure} the line; a cell that holds the separator, "
                             f"{_named(self.separator)}, needs quotes"
                         )
             except csv.Error as error:
@@ -195,8 +199,13 @@ class Records:
                 "a line of names, or say that there is none (no header)",
                 remedy=("no-header", ""),
             )
+        if names.count("") > len(names) / 2:
+            named = ", ".join(map(shown, filter(None, names)))
+            raise TableError(f"the first line, {named}, names few of {len(names):,} columns. {TITLE}")
         if "" in names:
-            raise TableError(f"the header has no name for column {names.index('') + 1}. Give it one")
+            place = names.index("") + 1
+            also = f", or take off the {_named(self.separator)} that ends each line" if place == len(names) else ""
+            raise TableError(f"the header has no name for column {place}. Give it one{also}")
         return distinct_names(names)
 
     def _refuse_encoding(self, block: Block) -> None:
@@ -205,12 +214,15 @@ class Records:
             _ = block.content.isascii() or block.content.decode()
         except UnicodeDecodeError as error:
             line = block.line + block.content.count(b"\n", 0, error.start)
-            hint = BOMS.get(start, "cp1252")
+            # Five bytes mean nothing in cp1252, among them the ü of cp850.
+            is_windows = len(block.content.decode("cp1252", "ignore")) == len(block.content)
+            hint = BOMS.get(start) or ("cp1252" if is_windows else "cp850")
             byte = f"{block.content[error.start]:#04x}"
+            what = f"line {line:,} is not in {self._encoding}, where byte {byte} means nothing"
+            if not block.content[: error.start].isascii():
+                raise TableError(f"{what}, but the text above it is. Mend the line") from error
             raise TableError(
-                f"line {line:,} is not in {self._encoding}, where byte {byte} means nothing. "
-                f"Say which encoding it is in, for example {hint} (encoding)",
-                remedy=("encoding", hint),
+                f"{what}. Say which encoding it is in, for example {hint} (encoding)", remedy=("encoding", hint)
             ) from error
         if b"\x00" in block.content:
             line = block.line + block.content.count(b"\n", 0, block.content.index(b"\x00"))

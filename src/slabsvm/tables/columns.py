@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from math import isnan
 from numbers import Real
 from typing import Annotated, Any, NamedTuple
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
 from slabsvm.runtime.objects import LATER, Choice
-from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, is_yes_no, number_of
+from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, is_yes_no, number_of, numbers_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -162,6 +162,8 @@ class Cells:
     def counts(self) -> IndexArray:
         """How often each level is there."""
         assert self.levels is not None, "numbers have no levels"
+        if self.repeated:
+            return np.ones(len(self.levels), dtype=np.intp)
         return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
@@ -172,12 +174,8 @@ class Cells:
         """
         learned = "booleans" if boolean else "numbers"
         if self.levels is not None:
-            read = _boolean if boolean else lambda value: number_of(value, writing)
-
-            def numbers_of(levels: list[Any]) -> FloatArray:
-                return np.array([np.nan if (found := read(one)) is None else found for one in levels], dtype=np.float64)
-
-            cells = self.read(numbers_of, learned, learning=learning)
+            reader = _booleans if boolean else partial(numbers_of, writing=writing)
+            cells = self.read(reader, learned, learning=learning)
         elif self.values.dtype.kind in NUMERIC:
             values = self.values.astype(np.float64, copy=False)
             cells = replace(self, values=np.where(self.missing, np.nan, values) if self.missing.any() else values)
@@ -239,8 +237,8 @@ class Cells:
         return TableError(what, column=self.name, row=row, remedy=remedy)
 
 
-def _boolean(value: Any) -> float | None:
-    return WORDS_OF_BOOLEANS.get(str(value).strip().lower())
+def _booleans(values: list[Any]) -> FloatArray:
+    return np.array([WORDS_OF_BOOLEANS.get(str(value).strip().lower(), np.nan) for value in values], dtype=np.float64)
 
 
 def quoted(name: str) -> str:

@@ -26,6 +26,7 @@ from slabsvm.tables.columns import (
     quoted,
     shown,
 )
+from slabsvm.tables.distinct import all_differ
 from slabsvm.tables.texts import (
     MOST_NUMBERS,
     NO_MARKS,
@@ -272,7 +273,7 @@ def _names_or_text(first: Cells, n_missing: int, *, unique: bool, why: str) -> L
     """Return identifiers, or free text, by their first cells and whether all of them differ."""
     levels = first.present
     if unit := _unit_of(levels[:FIRST].tolist()):
-        why = f"numbers, if {shown(unit)} were not in its cells"
+        why = f"learned as numbers without {shown(unit)}"
     taken_for = "identifier" if unique and not unit and _are_names(levels) else "text"
     return LeftOut(first.name, n_missing, taken_for, _examples(levels), why)
 
@@ -300,15 +301,9 @@ def many_texts(table: Any, places: Mapping[str, int], name: str) -> LeftOut | No
     if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts) is not None:
         return None
     numbers = not none_are_numbers(levels)
-    unique = (numbers or _are_names(levels)) and bool((first.counts == 1).all()) and _all_differ(column)
+    unique = (numbers or _are_names(levels)) and bool((first.counts == 1).all()) and all_differ(column)
     # Where texts repeat, those of the first that are numbers may be most.
     return None if numbers and not unique else _names_or_text(first, int(column.isna().sum()), unique=unique, why="")
-
-
-def _all_differ(column: Any) -> bool:
-    texts = column.dropna().array
-    # Serial numbers mostly ascend, and neighbours are compared in a tenth of the time.
-    return bool((texts[:-1] < texts[1:]).all()) or len(texts.unique()) == len(texts)
 
 
 def _examples(texts: Iterable[str]) -> str:

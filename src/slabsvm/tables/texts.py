@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from math import isnan
 from typing import Any
 
@@ -15,10 +16,13 @@ import numpy.typing as npt
 POINTS, COMMAS, NO_MARKS = "1.234,5", "1,234.5", "1234"
 # The last is that of a column without marks in a table of decimal commas, whose points would stand between thousands.
 WRITINGS = (".", ",", POINTS, COMMAS, "1.5%", "1,5%", NO_MARKS)
+COMMA_WRITINGS = (",", POINTS, "1,5%", NO_MARKS)
 # The writing of numbers with marks between thousands, by the decimal mark.
 THOUSANDS = {",": POINTS, ".": COMMAS}
 COMMA_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*")
 POINT_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*")
+# A text of another form is no number in any writing.
+NUMERIC = re.compile(r"\s*[+-]?(?:[\d.,]+(?:e[+-]?\d+)?|inf(?:inity)?)\s*%?\s*", re.IGNORECASE)
 # Behind a mark between thousands there are three digits, and whoever writes one writes it from here on.
 THOUSAND = 1000.0
 # A number of three digits behind its point, times 1,000, is this far from a whole one at most.
@@ -68,6 +72,20 @@ def number_of(value: Any, writing: str) -> float | None:
     return as_number(value.replace(",", "."))
 
 
+def numbers_of(values: Sequence[Any], writing: str) -> npt.NDArray[np.float64]:
+    """Return the number of each value, (n,), as `number_of` does; NaN where it is none."""
+    if writing in (".", ","):
+        # Numbers of this writing alone are read at once.
+        with suppress(TypeError, ValueError):
+            joined = "\n".join(values)
+            texts = (joined.replace(",", ".") if writing == "," else joined).split("\n")
+            found = np.array(list(map(float, texts)))
+            if "_" not in joined and len(found) == len(values) and not np.isnan(found).any():
+                return found
+    each = (number_of(value, writing) for value in values)
+    return np.array([np.nan if number is None else number for number in each], dtype=np.float64)
+
+
 def is_placeholder(value: Any) -> bool:
     """Return whether a text stands for an empty cell among numbers or times."""
     return isinstance(value, str) and value.strip().lower() in PLACEHOLDERS
@@ -80,7 +98,8 @@ def is_yes_no(levels: Collection[str]) -> bool:
 
 def none_are_numbers(levels: Sequence[str]) -> bool:
     """Return whether `writing_of` finds no number by these first texts, however often each is there."""
-    return not any(number_of(text, writing) is not None for text in levels[:FIRST] for writing in WRITINGS)
+    numeric = filter(NUMERIC.fullmatch, levels[:FIRST])
+    return not any(number_of(text, writing) is not None for text in numeric for writing in WRITINGS)
 
 
 def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
@@ -89,15 +108,20 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     Where all points, or commas, may be decimal marks or stand between thousands, as in 980 and 1,234, it is "?." or
     "?,".
     """
-    first = [pair for pair in zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True) if not is_placeholder(pair[0])]
+    first = list(zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True))
+    numeric = [pair for pair in first if NUMERIC.fullmatch(pair[0])]
+    least = MOST_NUMBERS * sum(count for text, count in first if numeric and not is_placeholder(text))
     read = {
-        writing: sum(count for text, count in first if number_of(text, writing) is not None) for writing in WRITINGS
+        writing: sum(count for text, count in numeric if number_of(text, writing) is not None) for writing in WRITINGS
     }
     best = max(WRITINGS, key=lambda writing: read[writing])
-    if read[best] <= MOST_NUMBERS * sum(count for _, count in first):
+    if read[best] <= least:
         return None
-    # Beyond the first texts thousands may have marks.
+    if best == "," and "." not in "".join(levels) and not all(map(COMMA_GROUPS.fullmatch, filter(_has_comma, levels))):
+        # In no other writing all are numbers, and no comma stands between thousands.
+        return ","
     texts = [text for text in levels if not is_placeholder(text)]
+    # Beyond the first texts thousands may have marks.
     if best != ".":
         best = next((one for one in WRITINGS if all(number_of(text, one) is not None for text in texts)), best)
     if best not in THOUSANDS:
@@ -115,11 +139,15 @@ def _in_groups(texts: Collection[str], mark: str) -> bool | None:
 
     None where no text has the mark.
     """
-    marked = [text for text in texts if mark in text]
-    if not marked:
-        return None
-    groups = COMMA_GROUPS if mark == "," else POINT_GROUPS
-    return all(map(groups.fullmatch, marked)) and all(_is_small(text) for text in texts if mark not in text)
+    groups, found = COMMA_GROUPS if mark == "," else POINT_GROUPS, None
+    for text in texts:
+        if mark in text and not (found := groups.fullmatch(text)):
+            return False
+    return found and all(_is_small(text) for text in texts if mark not in text)
+
+
+def _has_comma(text: str) -> bool:
+    return "," in text
 
 
 def _is_small(text: str) -> bool:

@@ -111,15 +111,18 @@ def _letters(texts: Sequence[str]) -> Letters:
 
 def _of_one_shape(values: Sequence[Any]) -> Letters | None:
     """Return the letters of texts that differ in their digits alone, as a clock writes them; None of others."""
-    if set(map(type, values)) != {str} or len(set(map(len, values))) > 1 or not values[0]:
+    try:
+        text, width = "\n".join([*values, ""]), len(values[0]) + 1
+    except (TypeError, IndexError):
         return None
-    if not (text := "".join(values)).isascii():
+    if not text.isascii() or len(text) != width * len(values) or "\n" in values[0]:
         return None
-    letters = np.ascontiguousarray(np.frombuffer(text.encode(), np.uint8).reshape(len(values), -1).T)
+    letters = np.ascontiguousarray(np.frombuffer(text.encode(), np.uint8).reshape(-1, width).T)
     # Letters before 0 are large numbers less 0: these are unsigned.
     values_of = letters - np.uint8(ord("0"))
     alike = all((one < N_DIGITS if one[0] < N_DIGITS else one == one[0]).all() for one in values_of)
-    return letters if alike else None
+    # With a line feed behind each they are all as long as the first.
+    return letters[:-1] if alike else None
 
 
 def _written_plainly(text: str) -> str:
