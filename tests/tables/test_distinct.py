@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slabsvm.tables import distinct
-from slabsvm.tables.distinct import all_differ
+from slabsvm.tables import texts as distinct
+from slabsvm.tables.texts import all_differ
 
 N = 5000
 DRAW = np.random.default_rng(0)

@@ -26,12 +26,12 @@ from slabsvm.tables.columns import (
     quoted,
     shown,
 )
-from slabsvm.tables.distinct import all_differ
 from slabsvm.tables.texts import (
     MOST_NUMBERS,
     NO_MARKS,
     THOUSAND,
     THOUSANDS,
+    all_differ,
     may_be_thousands,
     none_are_numbers,
     number_of,
