@@ -23,11 +23,10 @@ from slabsvm.ensemble.combination import Combination, CombinedModel, Member, sta
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, share_of, with_surprises
 from slabsvm.ensemble.members import (
-    FOLDS,
     Drawn,
     Role,
     Sample,
-    few_rows,
+    folds_of,
     left_out_scores,
     scores_by_folds,
     some_groups,
@@ -131,7 +130,7 @@ class AutoSlabSVM(WithProgress, Detector):
     loo_scores_ : (n_samples,) array of float64
         The score of each training row, had it not been learned; NaN where the weight is 0. A repeated row is scored
         without one of its copies. With few rows (fewer than 400, or than 1,000 and ten for each feature) the scores
-        come from members of ten folds, which the rows' ranks draw.
+        come from members of folds, ten or more, which the rows' ranks draw.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
@@ -353,7 +352,7 @@ class AutoSlabSVM(WithProgress, Detector):
         check_is_fitted(self)
         combination = self.model_.combination
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
-        by = f"by {FOLDS} folds" if self.model_.by_folds else by
+        by = "by folds" if self.model_.by_folds else by
         by = by if self.model_.n_groups is None else f"{by}, of {self.model_.n_groups} groups each left out whole"
         learned = []
         if self.sample_ is not None:
@@ -399,7 +398,7 @@ class AutoSlabSVM(WithProgress, Detector):
         judges = training.judges or training
         sample = training.sample if isinstance(training, Drawn) else None
         alone = sample is None or sample.whole
-        n_folds = FOLDS if alone and self.offsets == "leave-one-out" and few_rows(training) else 0
+        n_folds = folds_of(training) if alone and self.offsets == "leave-one-out" else 0
         if alone:
             self._warn_of_few(judges)
         steps = Steps(self.progress, 0.0)
@@ -410,6 +409,7 @@ class AutoSlabSVM(WithProgress, Detector):
         if n_folds:
             scores = scores_by_folds(
                 training,
+                n_folds,
                 lambda others: self._combined(thinned(others, SOME_ROWS))[0],
                 lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds)),
             )
