@@ -1,4 +1,4 @@
-"""The kernel matrix K of the training samples, as solvers see it, who never see the data; and K given as a matrix.
+"""The kernel matrix K of the training samples, as solvers see it, who never see the data: by blocks, or as a matrix.
 
 A solver reads blocks of K, products K beta, K's diagonal, and (interior point) solves with I + K E.
 """
