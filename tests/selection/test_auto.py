@@ -422,6 +422,24 @@ def test_of_few_large_groups_some_rows_of_each_are_learned_and_all_are_judged():
     assert abs((model.predict(new) == 1).mean() - model.expected_recall_) < 3 * model.expected_recall_error_
 
 
+@pytest.mark.parametrize("known", [None, [[40.0, 40.0, 40.0]]])
+def test_no_bit_depends_on_the_order_of_rows_in_groups_that_share_rows(known):
+    rng = np.random.default_rng(1)
+    X, groups, weights = rng.integers(0, 8, (120, 3)).astype(float), np.arange(120) % 30, 0.5 + rng.random(120)
+    order = rng.permutation(120)
+    one = AutoSlabSVM().fit(X, groups=groups, sample_weight=weights, known_outliers=known)
+    same = AutoSlabSVM().fit(X[order], groups=groups[order], sample_weight=weights[order], known_outliers=known)
+    assert same.offset_ == one.offset_
+    np.testing.assert_array_equal(same.score_samples(X), one.score_samples(X))
+
+
+def test_a_constant_feature_with_uneven_weights_is_no_warning_of_a_dependency():
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([np.full(40, 5.0), rng.normal(size=(40, 2))])
+        assert np.isfinite(AutoSlabSVM().fit(X, sample_weight=0.1 + rng.random(40)).offset_)
+
+
 @pytest.mark.slow
 def test_members_learn_different_groups_by_the_seed_whatever_the_groups_names_and_the_order_of_rows():
     X, groups = grouped(220, 12, 0.2, seed=1)

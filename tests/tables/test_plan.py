@@ -14,7 +14,7 @@ from slabsvm.files import load, save
 from slabsvm.tables import TableError
 from slabsvm.tables.columns import cells_of, places_of
 from slabsvm.tables.plan import Rules, many_texts, taken
-from slabsvm.tables.texts import number_of, writing_of
+from slabsvm.tables.texts import none_are_numbers, number_of, writing_of
 from slabsvm.tables.texts import numbers_of as numbers_read
 
 N = 60
@@ -372,3 +372,8 @@ def test_a_table_of_which_nothing_is_learned_is_told_with_its_plan():
     ):
         (error,) = TableEncoder().planned(pd.DataFrame(table)).errors
         assert text in str(error)
+
+
+def test_blanks_in_a_cell_take_no_time_of_their_square():
+    assert not none_are_numbers(["1 %" + " " * 100_000])
+    assert none_are_numbers(["1" + " " * 100_000 + "kg"] * 100)

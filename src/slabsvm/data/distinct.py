@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -281,18 +282,20 @@ def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
 
     Raises ValueError for names as `numbered`, and where all rows that weigh anything are of one group.
     """
-    kept = np.flatnonzero(distinct.group >= 0)
-    named, samples, m = numbered(names, len(weights))[kept], distinct.group[kept], len(distinct.weights)
-    labels, named = np.unique(named, return_inverse=True)
+    kept, of_rows = np.flatnonzero(distinct.group >= 0), numbered(names, len(weights))
+    # Neither their numbers nor sums of weights depend on the order of rows.
+    kept = kept[np.lexsort((weights[kept], distinct.group[kept], of_rows[kept]))]
+    samples, m = distinct.group[kept], len(distinct.weights)
+    labels, begins, named = np.unique(of_rows[kept], return_index=True, return_inverse=True)
     if len(labels) < 2:
         raise ValueError(
             "All rows are of one group, so it is not known how rows of other groups will score. Give rows of at least "
             "2 groups, or leave groups out: then each row counts by itself."
         )
-    first = np.full(len(labels), m)
-    np.minimum.at(first, named, samples)
+    members = [slice(*ends) for ends in pairwise([*begins.tolist(), len(kept)])]
+    contents = [(samples[some].tolist(), weights[kept[some]].tolist()) for some in members]
     place = np.empty(len(labels), dtype=np.intp)
-    place[np.argsort(first, kind="stable")] = np.arange(len(labels))
+    place[sorted(range(len(labels)), key=contents.__getitem__)] = np.arange(len(labels))
     keys, rows, member = np.unique(place[named] * m + samples, return_index=True, return_inverse=True)
     numbers, samples = np.divmod(keys, m)
     of_members = np.bincount(member, weights=weights[kept]).astype(np.float64)

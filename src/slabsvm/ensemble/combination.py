@@ -220,7 +220,11 @@ def standardised(training: Training) -> StandardScaler:
             "squares of such numbers overflow or underflow float64, so the features cannot be standardised. Divide "
             "them by powers of ten."
         )
-    return StandardScaler().fit(training.samples, sample_weight=training.distinct.weights)
+    # The variance of a constant feature may be less than 0 by rounding; its deviation is taken for 1.
+    with np.errstate(invalid="ignore"):
+        scaler = StandardScaler().fit(training.samples, sample_weight=training.distinct.weights)
+    scaler.var_[~varying], scaler.scale_[~varying] = 0.0, 1.0
+    return scaler
 
 
 def viewed(view: Any, X: Any) -> Any:

@@ -71,6 +71,8 @@ def left_out_scores(role: Role, rows: Any, training: Training, outliers: Any) ->
     else:
         weights, judged = training.weights, groups.representatives
         some = np.flatnonzero(np.isin(names, role.rows))
+        # Trees depend on the order of what they learn.
+        some = some[np.lexsort((weights[some], training.distinct.group[some], names[some]))]
         leaving = names[some]
     if isinstance(detector, OutlierClassifier):
         own = left_out(detector, rows[some], outliers, weights[some], leaving)

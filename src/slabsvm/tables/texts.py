@@ -22,7 +22,7 @@ THOUSANDS = {",": POINTS, ".": COMMAS}
 COMMA_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*")
 POINT_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*")
 # A text of another form is no number in any writing.
-NUMERIC = re.compile(r"\s*[+-]?(?:[\d.,]+(?:e[+-]?\d+)?|inf(?:inity)?)\s*%?\s*", re.IGNORECASE)
+NUMERIC = re.compile(r"\s*[+-]?(?:[\d.,]+(?:e[+-]?\d+)?|inf(?:inity)?)\s*+%?\s*+", re.IGNORECASE)
 # Behind a mark between thousands there are three digits, and whoever writes one writes it from here on.
 THOUSAND = 1000.0
 # A number of three digits behind its point, times 1,000, is this far from a whole one at most.
