@@ -66,7 +66,7 @@ def before(owner: Any, name: str, change: Callable[..., tuple[Any, ...]]) -> Any
 )
 def gaps_too_small() -> Any:
     """Gaps are reported half as large as they are"""
-    original = Point.gap.compute
+    original = Point.gap.func
     return patch.object(Point, "gap", property(lambda point: 0.5 * original(point)))
 
 
