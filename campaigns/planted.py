@@ -155,7 +155,7 @@ def one_more_counted() -> Any:
 @found_by("test_the_order_of_rows_changes_no_bit")
 def rows_as_given() -> Any:
     """Samples are taken in the order that they come in"""
-    return patch.object(distinct, "_row_hashes", lambda X: np.arange(X.shape[0], dtype=np.uint64))
+    return patch.object(distinct, "_row_hashes", lambda X, *_: np.arange(X.shape[0], dtype=np.uint64))
 
 
 @found_by("test_rows_given_twice_at_half_their_weights_change_no_bit")
