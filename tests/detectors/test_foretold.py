@@ -119,6 +119,12 @@ def test_planes_that_estimates_put_off_by_half_a_standard_error_are_warned_of():
     assert inexact(0.02, within, np.where(np.arange(400) < 20, 100.0, 1.0), None) == ""
 
 
+def test_planes_that_accept_all_leave_nothing_to_chance():
+    for m in range(2, 100):
+        # Shares of 1 / m may add up to more than 1 by rounding.
+        assert "chance alone makes 0.0%" in inexact(2.0, np.linspace(0.0, 1.0, m)[None], np.ones(m), None)
+
+
 def test_a_fit_whose_left_out_scores_are_estimates_says_so(monkeypatch):
     turn = np.random.default_rng(2).uniform(0.0, 2.0 * np.pi, 200)
     X = np.column_stack([np.cos(turn), np.sin(turn)]) + np.random.default_rng(3).normal(scale=0.03, size=(200, 2))

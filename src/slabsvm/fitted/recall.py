@@ -210,7 +210,7 @@ def inexact(errors: FloatArray | float, within: FloatArray, weights: FloatArray,
     accepted = inside_all(within)
     if groups is None:
         recall = float(shares @ accepted)
-        chance = math.sqrt(recall * (1.0 - recall) * float(shares @ shares))
+        chance = math.sqrt(recall * max(1.0 - recall, 0.0) * float(shares @ shares))
     else:
         chance = float(groups.shares(accepted).std(ddof=1)) / math.sqrt(groups.count)
     if moved <= TELLING_ERROR * chance:
