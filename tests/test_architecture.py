@@ -148,6 +148,7 @@ def test_the_reproduction_uses_public_names_alone():
         assert used <= public, f"{path.name} uses {sorted(used - public)}"
 
 
+@pytest.mark.slow
 def test_solvers_never_print():
     for name, path in MODULES.items():
         if folder(name) in FLOORS[: FLOORS.index("conformal")]:

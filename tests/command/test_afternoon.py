@@ -233,6 +233,7 @@ def test_bars_add_up_to_the_rows_and_end_where_acceptance_begins(run, ready):
     assert histogram.svg().count('class="rejected"') == 2
 
 
+@pytest.mark.slow
 def test_reasons_are_written_as_the_table_is_and_marks_of_gaps_are_empty(run):
     draw = np.random.default_rng(0)
     width = draw.normal(12, 0.5, 200)

@@ -96,6 +96,7 @@ def messy(path):
     table.assign(note=table["part, no"] + " is fine").to_csv(path, index=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["fit", "tune"])
 def test_a_table_as_it_comes_is_learned_and_scored_without_an_option(run, command):
     messy("t.csv")
@@ -194,6 +195,7 @@ def test_every_format_that_is_read_can_be_said():
     assert set(options.FORMATS) == set(tables.SUFFIXES) == set(tables.READERS)
 
 
+@pytest.mark.slow
 def test_an_error_in_numbers_is_told_from_codes_which_an_option_says(run):
     Path("t.csv").write_text("a,b\n" + "\n".join(f"{n},{'x1' if n == 20 else n % 7}" for n in range(30)) + "\n")
     said = refused(run("fit", "t.csv", "-o", "m.slab"))
@@ -302,6 +304,7 @@ class TestPaths:
             assert said == "Error: none.csv: No such file or directory\n"
         assert not list(Path().iterdir())
 
+    @pytest.mark.slow
     def test_a_name_that_says_no_format(self, run):
         Path("table.dat").write_text(GOOD)
         assert "table.dat: its name does not say which format" in refused(run("fit", "table.dat", "-o", "m.slab"))
@@ -350,6 +353,7 @@ class TestPaths:
         assert "m.slab is not a model that can be read: it is of schema 9" in said
         assert "Use a newer slabsvm" in said
 
+    @pytest.mark.slow
     def test_a_model_that_takes_no_tables(self, run, ready):
         from slabsvm import AutoSlabSVM
         from slabsvm.files import save

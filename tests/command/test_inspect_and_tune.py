@@ -82,6 +82,7 @@ class TestInspect:
         run("inspect", "m.slab", "--html", "m.html")
         assert "<script" not in Path("m.html").read_text()
 
+    @pytest.mark.slow
     def test_names_in_a_table_mean_nothing_on_a_terminal(self, run):
         X = np.random.default_rng(0).normal(size=(40, 3))
         pd.DataFrame(X, columns=["a\x1b[31m", "b" * 500, "c\nd"]).to_csv("t.csv", index=False)

@@ -250,6 +250,7 @@ class TestState:
         assert "s.slab is the output and the state: give the state another name" in result.stderr
         assert not Path("s.slab").exists()
 
+    @pytest.mark.slow
     def test_another_model_or_promise_is_refused(self, run, ready, stream):
         run("monitor", ready / "model.slab", stream / "reference.csv", "--state", "s.slab", "--alpha", ".02")
         again = ("monitor", ready / "model.slab", stream / "reference.csv", "--state", "s.slab")
@@ -306,6 +307,7 @@ def test_rows_that_were_learned_are_no_reference(run, ready, stream):
     assert "--reference FILE; or leave --reference out, which takes leave-one-out scores" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_model_of_rows_that_repeat_asks_for_others(run, ready):
     for seed, name in enumerate(["good.csv", "other.csv", "stream.csv"]):
         rows = np.random.default_rng(seed).integers(0, 3, (200, 3))

@@ -840,6 +840,7 @@ def test_weights_that_are_all_zero_or_a_mapping_are_refused_in_the_same_words_ev
         detector().fit(X, sample_weight={})
 
 
+@pytest.mark.slow
 def test_only_ratios_of_weights_count_in_a_default_that_scales(X):
     usual = AutoSlabSVM().fit(X, sample_weight=np.ones(60))
     huge = AutoSlabSVM().fit(X, sample_weight=np.full(60, 1.7e308))

@@ -242,6 +242,7 @@ def test_behind_an_encoder_of_tables_shares_are_those_of_the_columns(frame):
     assert explain(make_pipeline(TableEncoder(), AutoSlabSVM()).fit(pairs), pairs[:3]).shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_a_step_that_mixes_features_behind_an_encoder_is_refused():
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
     model = make_pipeline(TableEncoder(), PCA(2), AutoSlabSVM()).fit(table)
@@ -271,6 +272,7 @@ def test_what_is_usual_is_not_that_of_the_first_rows():
     assert usual.spreads / shuffled.spreads == pytest.approx(1.0, abs=0.2)
 
 
+@pytest.mark.slow
 def test_a_frame_is_explained_by_a_frame_and_p_values_need_no_other_call():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(99, 3)), columns=list("abc"), index=range(100, 199))
     model = make_pipeline(StandardScaler(), OneClassSlabSVM()).fit(frame)

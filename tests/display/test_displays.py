@@ -58,6 +58,7 @@ def test_a_boundary_shows_planes_rows_and_what_holds_them(tmp_path, X):
     assert (tmp_path / "boundary.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_boundary_of_one_plane_and_of_new_rows(X):
     display = SlabBoundaryDisplay.from_estimator(AutoSlabSVM().fit(X[:, :2]), X[:50, :2], grid_resolution=40)
     assert "boundary" in labels(display.ax_)
@@ -70,6 +71,7 @@ def test_a_boundary_of_one_plane_and_of_new_rows(X):
         SlabBoundaryDisplay.from_estimator(OneClassSlabSVM(), X)
 
 
+@pytest.mark.slow
 def test_calibration_is_the_share_accepted_at_each_rate(X):
     model = ConformalDetector(method="leave-one-out").fit(X[:80])
     display = CalibrationDisplay.from_estimator(model, X[80:])
@@ -101,6 +103,7 @@ def test_an_oscr_curve_is_that_of_the_metrics(X):
     assert len(labels(display.ax_)) == 2
 
 
+@pytest.mark.slow
 def test_scores_are_the_hill_that_draw_scores_draws(X):
     model = AutoSlabSVM().fit(X)
     display = ScoresDisplay.from_estimator(model, 2 * X)
@@ -194,6 +197,7 @@ def test_all_that_draws_is_tested_for_being_pyplots():
     assert drawing == set(DRAWINGS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_pyplot_saves_and_shows_what_was_drawn_last(X, tmp_path, name):
     figure = DRAWINGS[name](X[:, :2])

@@ -138,6 +138,7 @@ def give_commands(block: str, status: int) -> int:
     return status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_what_happens(name, tmp_path, monkeypatch):
     page = DOCS / f"{name}.md"

@@ -76,6 +76,7 @@ def test_no_page_scrolls_sideways(browser, site, pages):
     page.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_of_the_network(browser, site):
     page = browser.new_page()
     asked: list[str] = []
@@ -87,6 +88,7 @@ def test_nothing_is_asked_of_the_network(browser, site):
     page.close()
 
 
+@pytest.mark.slow
 def test_the_search_finds_a_name(browser, site):
     page = browser.new_page()
     page.goto((site / "search.html").as_uri() + "?q=OpenSetClassifier")

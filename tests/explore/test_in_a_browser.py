@@ -109,6 +109,7 @@ def place_of(page: Any, point: list[float]) -> tuple[float, float]:
     return box["x"] + 1 + x, box["y"] + 1 + y
 
 
+@pytest.mark.slow
 def test_it_begins_with_a_slab_and_a_star(either):
     accepted = assert_shows_what_the_library_says(either)
     assert 0.05 < accepted.mean() < 0.5
@@ -118,6 +119,7 @@ def test_it_begins_with_a_slab_and_a_star(either):
     assert either.inner_text("#recall").endswith("of new points (asked: 87 %)")
 
 
+@pytest.mark.slow
 def test_points_are_clicked_dragged_and_undone(page):
     before = state(page)["points"]
     page.mouse.click(*place_of(page, [-3.0, 2.5]))
@@ -143,6 +145,7 @@ def test_points_are_clicked_dragged_and_undone(page):
     assert state(page)["points"] == before
 
 
+@pytest.mark.slow
 def test_the_star_is_dragged_and_judged(page):
     page.mouse.move(*place_of(page, state(page)["star"]))
     page.mouse.down()
@@ -153,6 +156,7 @@ def test_the_star_is_dragged_and_judged(page):
     assert fitted(page).predict(scaled(page, [state(page)["star"]])) == [1]
 
 
+@pytest.mark.slow
 def test_a_slider_moves_the_planes(either):
     before = assert_shows_what_the_library_says(either)
     either.focus("#nu_lower")
@@ -171,6 +175,7 @@ def test_a_slider_moves_the_planes(either):
     assert state(either)["parameters"]["gamma"] == 0.05
 
 
+@pytest.mark.slow
 def test_points_are_added_moved_and_deleted_by_keys(page):
     heard = page.locator("#summary")
     page.focus("#plot")
@@ -199,6 +204,7 @@ def test_points_are_added_moved_and_deleted_by_keys(page):
     assert page.evaluate("document.activeElement.id") != "plot"
 
 
+@pytest.mark.slow
 def test_at_rest_it_computes_nothing(page):
     rested(page)
     page.evaluate(
@@ -208,6 +214,7 @@ def test_at_rest_it_computes_nothing(page):
     assert page.evaluate("slabsvm.n") is None
 
 
+@pytest.mark.slow
 def test_those_who_listen_hear_what_is_shown(page):
     heard = page.locator("#summary")
     page.locator("#summary", has_text="The star is rejected.").wait_for(state="attached")
@@ -228,6 +235,7 @@ def test_those_who_listen_hear_what_is_shown(page):
     page.locator("#summary", has_text="The star is accepted.").wait_for(state="attached")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [880, 350])
 def test_a_frame_shows_the_verdict_and_the_sliders_at_once(opened, tmp_path, width):
     outer = tmp_path / "outer.html"
@@ -242,6 +250,7 @@ def test_a_frame_shows_the_verdict_and_the_sliders_at_once(opened, tmp_path, wid
         assert box["y"] + box["height"] <= top + 736
 
 
+@pytest.mark.slow
 def test_a_cloud_is_painted_and_erased(page):
     page.click("label[for=tool-paint]")
     page.mouse.move(*place_of(page, [-3.0, -2.0]))
@@ -261,6 +270,7 @@ def test_a_cloud_is_painted_and_erased(page):
     assert_shows_what_the_library_says(page)
 
 
+@pytest.mark.slow
 def test_an_experiment_shows_what_it_says(page):
     page.click("button[data-scene=planes]")
     settled(page)
@@ -289,6 +299,7 @@ def test_an_experiment_shows_what_it_says(page):
     assert page.inner_text("#verdict") == "Rejected: below the lower plane."
 
 
+@pytest.mark.slow
 def test_a_kernel_of_histograms_moves_the_points_to_where_it_is_defined(page):
     page.select_option("#kernel", "chi2")
     settled(page)
@@ -304,6 +315,7 @@ def test_a_kernel_of_histograms_moves_the_points_to_where_it_is_defined(page):
     assert page.locator("#error").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_csv_is_loaded_and_its_columns_are_chosen(page, tmp_path):
     path = tmp_path / "parts.csv"
     rows = np.random.default_rng(1).normal([20.0, 0.001, -3.0], [2.0, 0.0001, 1.0], (40, 3)).round(6)
@@ -332,6 +344,7 @@ def test_a_csv_is_loaded_and_its_columns_are_chosen(page, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_unit_of_a_column_does_not_matter(page, tmp_path):
     rows = np.random.default_rng(3).normal([5.0, 300.0], [1.0, 40.0], (150, 2))
     found, views = [], []
@@ -353,6 +366,7 @@ def test_the_unit_of_a_column_does_not_matter(page, tmp_path):
         np.testing.assert_allclose(other["positions"], found[0]["positions"], atol=2e-2 * found[0]["positions"].max())
 
 
+@pytest.mark.slow
 def test_axes_say_what_is_standardised_and_a_link_keeps_it(page, tmp_path):
     path = tmp_path / "parts.csv"
     path.write_text("width,height,one\n1,100,7\n2,300,7\n4,500,7\n", encoding="utf-8")
@@ -378,6 +392,7 @@ def test_axes_say_what_is_standardised_and_a_link_keeps_it(page, tmp_path):
     assert {"x", "y"} <= set(page.evaluate(written))
 
 
+@pytest.mark.slow
 def test_the_table_of_the_page_is_there_at_once(held, opened):
     page = opened(held)
     page.wait_for_selector("#columns:not([hidden])")
@@ -387,6 +402,7 @@ def test_the_table_of_the_page_is_there_at_once(held, opened):
     assert [one.inner_text() for one in page.locator("#column-x option").all()] == ["width", "height", "weight"]
 
 
+@pytest.mark.slow
 def test_a_link_holds_the_state_and_is_shown_before_the_table(held, opened):
     first = opened(FROM_FILE)
     first.mouse.click(*place_of(first, [-2.9, 2.1]))
@@ -402,6 +418,7 @@ def test_a_link_holds_the_state_and_is_shown_before_the_table(held, opened):
     assert_shows_what_the_library_says(second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("colours", "size"), [("light", WIDE), ("dark", NARROW)], ids=["wide", "narrow"])
 def test_everyone_can_use_it(opened, colours, size):
     axe = pytest.importorskip(
@@ -419,6 +436,7 @@ def test_everyone_can_use_it(opened, colours, size):
     assert ground == ("#ffffff" if colours == "dark" else "#12161c")
 
 
+@pytest.mark.slow
 def test_a_finger_adds_and_drags(opened):
     page = opened(FROM_FILE, viewport=NARROW, has_touch=True)
     page.touchscreen.tap(*place_of(page, [-3.0, 2.5]))

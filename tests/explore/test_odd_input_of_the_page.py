@@ -40,6 +40,7 @@ TABLES = [
 ]
 
 
+@pytest.mark.slow
 def test_a_link_that_no_page_can_show_is_none(page):
     def decoded(changes):
         return page.evaluate("(text) => slabsvm.link.decode(text)", f"#{urlencode(SOUND | changes)}")
@@ -48,6 +49,7 @@ def test_a_link_that_no_page_can_show_is_none(page):
     assert [changes for changes in UNSOUND if decoded(changes) is not None] == []
 
 
+@pytest.mark.slow
 def test_tables_of_many_kinds_are_shown_and_linked(page):
     load = """(text) => {
         const {columns, ...rest} = slabsvm.table.parse(text, "parts.csv");
@@ -65,6 +67,7 @@ def test_tables_of_many_kinds_are_shown_and_linked(page):
         settled(page)
 
 
+@pytest.mark.slow
 def test_numbers_that_are_too_large_are_said(page, tmp_path):
     path = tmp_path / "parts.csv"
     path.write_text("a,b\n1e308,1\n-1e308,2\n", encoding="utf-8")
@@ -74,6 +77,7 @@ def test_numbers_that_are_too_large_are_said(page, tmp_path):
     assert len(state(page)["points"]) == 120
 
 
+@pytest.mark.slow
 def test_a_view_is_zoomed_as_far_as_numbers_go(page):
     zoomed = """(factor) => {
         const session = new slabsvm.state.Session(slabsvm.state.SCENES.first());
@@ -87,12 +91,14 @@ def test_a_view_is_zoomed_as_far_as_numbers_go(page):
         settled(page)
 
 
+@pytest.mark.slow
 def test_a_kernel_of_histograms_has_a_view_without_points(page):
     page.evaluate("slabsvm.session.set({points: [], view: {x: [-9, -5], y: [-9, -5]}})")
     page.select_option("#kernel", "chi2")
     assert state(page)["view"] == {"x": [0, 4], "y": [0, 3]}
 
 
+@pytest.mark.slow
 def test_an_answer_that_fails_leaves_the_page_free_for_the_next(browser):
     page = browser.new_page()
     page.goto(FROM_FILE)

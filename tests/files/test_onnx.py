@@ -300,6 +300,7 @@ def test_a_calibrated_detector_answers_as_in_python(name, dtype):
     assert (answers["label"][-N_FAR:] == -1).all() == (name != "too few")
 
 
+@pytest.mark.slow
 def test_calibration_counts_weights_as_in_python():
     X, new = rows("any")
     weights = np.random.default_rng(1).uniform(0.3, 2.0, len(X))
@@ -411,6 +412,7 @@ def fed(graph: Any, table: pd.DataFrame, dtype: Any) -> dict[str, np.ndarray]:
     return dict(zip([output.name for output in session.get_outputs()], session.run(None, feed), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", AGREEMENT)
 @pytest.mark.parametrize("missing", ["indicate", "impute"])
 @pytest.mark.parametrize("model", [AutoSlabSVM(), OneClassSVM(kernel="linear")], ids=str)

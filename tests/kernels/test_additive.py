@@ -97,6 +97,7 @@ def test_no_score_depends_on_the_rows_beside_it(name):
         np.testing.assert_array_equal(table(X[::97]), alone)
 
 
+@pytest.mark.slow
 @by_kernel
 def test_a_million_columns_are_never_laid_out_densely(name):
     rng = np.random.default_rng(0)

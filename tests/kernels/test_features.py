@@ -31,6 +31,7 @@ def test_the_spectrum_is_the_fourier_transform_of_the_kernel(name):
         assert integral == pytest.approx(float(SIGNATURES[name](np.array(ratio))), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLED)
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 6, 20])
 def test_sampled_kernels_are_within_the_stated_error(name, n_steps):

@@ -28,6 +28,7 @@ plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e
 many = st.integers(501, 640)
 
 
+@pytest.mark.slow
 @law(strategies.problems_of_all_kinds, examples=25)
 def test_the_interior_point_and_the_descent_find_the_same_slab(problem: Problem) -> None:
     with only_our_warnings():

@@ -74,6 +74,7 @@ def test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign(
         assert 0.0 <= one.expected_recall_ <= 1.0 + 1e-12
 
 
+@pytest.mark.slow
 @law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), parameters, st.booleans(), examples=30)
 def test_a_model_from_a_file_answers_what_the_one_did_that_was_saved(
     problem: Problem, model: Any, chosen: dict[str, Any], training: bool

@@ -39,6 +39,7 @@ def refused_in_words(fit: Any) -> Any:
             return None
 
 
+@pytest.mark.slow
 @law(
     drawn(sizes=powers, kernels=strategies.NAMED, weights=some_weights),
     st.sampled_from(["smo", "interior-point"]),

@@ -124,6 +124,7 @@ def assert_equal_to_the_last_bit(model: Any, problem: Problem, *, plain: Any, ot
     np.testing.assert_array_equal(again.loo_scores_, one.loo_scores_)
 
 
+@pytest.mark.slow
 @law(named, st.sampled_from(FAMILY), st.sampled_from(sorted(DENSE)), examples=40)
 def test_no_layout_of_a_dense_table_changes_a_bit(problem: Problem, model: Any, form: str) -> None:
     assert_equal_to_the_last_bit(model, problem, plain=np.asarray, other=DENSE[form])
@@ -144,6 +145,7 @@ def test_no_format_of_a_sparse_table_changes_a_bit(problem: Problem, model: Any,
     assert_equal_to_the_last_bit(model, problem, plain=sp.csr_array, other=SPARSE[form])
 
 
+@pytest.mark.slow
 @law(whole, st.sampled_from(FAMILY), st.sampled_from(NUMBERS), examples=40)
 def test_numbers_of_another_type_are_the_same_numbers(problem: Problem, model: Any, number: Any) -> None:
     def rounded(X: np.ndarray) -> np.ndarray:

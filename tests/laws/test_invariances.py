@@ -50,6 +50,7 @@ def test_the_order_of_rows_changes_no_bit(problem: Problem, model: Any, random: 
     assert_equal_to_the_last_bit(one, other, problem, order)
 
 
+@pytest.mark.slow
 @law(
     drawn(kernels=of_rows),
     st.sampled_from(FAMILY),
@@ -66,6 +67,7 @@ def test_rows_given_twice_at_half_their_weights_change_no_bit(problem: Problem, 
 whole_weights = st.lists(st.integers(0, 4), min_size=1, max_size=7).map(tuple)
 
 
+@pytest.mark.slow
 @law(drawn(kernels=of_rows, weights=whole_weights), st.sampled_from(FAMILY), examples=40)
 def test_a_weight_of_three_is_three_rows_to_the_last_bit(problem: Problem, model: Any) -> None:
     weights = problem.sample_weight

@@ -27,6 +27,7 @@ def assert_a_quantile(scores: np.ndarray, shares: np.ndarray, plane: float, nu: 
     assert shares[scores <= plane + on_it].sum() >= nu - SHARES
 
 
+@pytest.mark.slow
 @law(strategies.problems_of_all_kinds, st.sampled_from(["smo", "interior-point"]), examples=50)
 def test_nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane(problem: Problem, solver: str) -> None:
     with only_our_warnings():
@@ -39,6 +40,7 @@ def test_nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane(problem: Prob
         assert_a_quantile(-s, problem.shares, -slab.rho_upper_, upper, on_it)
 
 
+@pytest.mark.slow
 @law(strategies.problems_of_all_kinds, examples=50)
 def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> None:
     with only_our_warnings():

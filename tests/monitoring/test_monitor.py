@@ -167,6 +167,7 @@ class TestBatches:
             one_by_one = np.concatenate([getattr(part.rejection, name) for part in parts])
             assert one_by_one.tobytes() == getattr(found.rejection, name).tobytes()
 
+    @pytest.mark.slow
     def test_row_by_row_is_the_same_too_and_with_a_run_length(self):
         whole = DriftMonitor(CLASSIFIER, run_length=300, window=7).fit(CLASSES[300:500])
         cut = DriftMonitor(CLASSIFIER, run_length=300, window=7).fit(CLASSES[300:500])
@@ -281,6 +282,7 @@ class TestReference:
         model, rows = load(file), np.load(file.parent / "rows.npy")
         assert DriftMonitor(model).fit(rows).reference_ == "held-out"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("draw", DISCRETE, ids=lambda draw: draw.__name__)
     def test_rows_that_repeat_need_rows_held_out_and_have_no_false_alarms_then(self, draw):
         alarms = 0

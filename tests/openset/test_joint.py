@@ -341,6 +341,7 @@ def test_a_class_of_one_or_two_samples_is_learned_and_calibrates_nothing(count, 
 # Classes that come and go
 
 
+@pytest.mark.slow
 @pytest.mark.warns("of the calibration samples out of the kernel's reach", cases=["split"])
 @pytest.mark.parametrize(("new", "method"), [("A", "split"), ("b", "cross"), ("z", "split")])
 def test_an_added_class_leaves_the_detectors_as_they_are_and_is_what_fit_would_make(new, method, known):

@@ -27,6 +27,7 @@ def correlated() -> np.ndarray:
     return correlated_rows()
 
 
+@pytest.mark.slow
 @parametrize_with_checks([AutoSlabSVM(recall=0.7)], expected_failed_checks=problems.answering_without_each_row)
 def test_scikit_learns_own_checks_pass_for_the_default(estimator, check):
     check(estimator)
@@ -62,6 +63,7 @@ def test_a_feature_that_is_constant_keeps_its_own_unit(X):
     np.testing.assert_allclose(other.score_samples(beside(new, -6.0)), off, rtol=0.05, atol=0.05)
 
 
+@pytest.mark.slow
 def test_it_is_the_mean_of_what_its_members_say_in_two_views(X):
     model = AutoSlabSVM().fit(X)
     assert len(model.members_) == len(model.member_names_) == 10
@@ -155,6 +157,7 @@ def test_p_values_count_rows_by_weight(X):
     np.testing.assert_allclose(weighted.p_values(X), expected)
 
 
+@pytest.mark.slow
 def test_it_names_the_outliers_among_its_rows(X):
     Y = np.concatenate([X, [[9.0, -9.0, 9.0, -9.0]]])
     model = AutoSlabSVM().fit(Y)
@@ -422,6 +425,7 @@ def test_of_few_large_groups_some_rows_of_each_are_learned_and_all_are_judged():
     assert abs((model.predict(new) == 1).mean() - model.expected_recall_) < 3 * model.expected_recall_error_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [None, [[40.0, 40.0, 40.0]]])
 def test_no_bit_depends_on_the_order_of_rows_in_groups_that_share_rows(known):
     rng = np.random.default_rng(1)
@@ -433,6 +437,7 @@ def test_no_bit_depends_on_the_order_of_rows_in_groups_that_share_rows(known):
     np.testing.assert_array_equal(same.score_samples(X), one.score_samples(X))
 
 
+@pytest.mark.slow
 def test_a_constant_feature_with_uneven_weights_is_no_warning_of_a_dependency():
     for seed in range(4):
         rng = np.random.default_rng(seed)

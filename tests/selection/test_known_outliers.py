@@ -231,6 +231,7 @@ def test_dask_arrays_are_learned_where_they_are():
     np.testing.assert_array_equal(here.score_samples(NEW), there.score_samples(NEW))
 
 
+@pytest.mark.slow
 def test_sparse_rows_have_the_member_too():
     rows = sp.random_array((300, 30), density=0.2, rng=0, format="csr")
     strange = sp.random_array((6, 30), density=0.2, rng=1, format="csr") * 5

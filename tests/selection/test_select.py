@@ -92,6 +92,7 @@ def test_every_detector_is_searched(pair, X):
     np.testing.assert_array_equal(search.decision_function(X), again.decision_function(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detector", [OneClassSlabSVM(), OneClassSVM(), SVDD()], ids=lambda d: type(d).__name__)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_reused_distances_and_solutions_give_what_independent_fits_give(detector, scaled, X):

@@ -105,6 +105,7 @@ def test_the_default_rejects_a_row_with_one_such_cell(parts, name):
     assert model.predict(row) == -1
 
 
+@pytest.mark.slow
 @pytest.mark.numeric
 @pytest.mark.parametrize(("n_rows", "n_columns"), [(30, 2), (50, 10), (60, 50)])
 def test_the_default_rejects_every_row_with_such_a_cell_if_rows_are_no_fewer_than_columns(n_rows, n_columns):

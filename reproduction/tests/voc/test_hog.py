@@ -360,6 +360,7 @@ class TestTheCache:
         assert not found.X.flags.writeable
         assert Path(found.X.filename).parent.name == f"square-{found.key[:16]}"
 
+    @pytest.mark.slow
     def test_does_not_depend_on_the_number_of_processes(self, data, tmp_path):
         alone = of_class(data, tmp_path / "alone")
         together = of_class(data, tmp_path / "together", n_jobs=2)
