@@ -110,7 +110,11 @@ class Incoming:
     def document(self) -> Any:
         """Return the document, of which nothing but its grammar has been checked."""
         must(DOCUMENT in self._unread, f"it holds no {DOCUMENT}, so that it is no model file")
-        text = _read(self._zip.read, self._unread.pop(DOCUMENT))
+        info, most = self._unread.pop(DOCUMENT), TEXT + self._size // 2
+        # Before it takes any memory.
+        claim = f"its {DOCUMENT} has {info.file_size:,} bytes of text, where at most {most:,} are kept"
+        must(info.file_size <= most, claim)
+        text = _read(self._zip.read, info)
         _refuse_large(text, self._size, f"its {DOCUMENT}")
         # Python would keep all of it in characters of four bytes, for one that needs them.
         must(text.isascii(), f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
