@@ -88,17 +88,17 @@ def unlearn(base: Any, leaving: Any, begins: Any, todo: Any, most: int, ends: An
         end = Ends(ends.change[row], ends.moved[row], ends.shift[row], ends.status[row])
         missing[row] = -1
         if some.shape[0] > 1 or not _goes_directly(base, n_free, some[0], end):
-            missing[row] = _along(base, some, drive, base.beta.copy(), most, end)
+            missing[row] = _along(base, some, drive, most, end)
 
 
 @_compiled
-def settle(base: Any, drive: Any, now: Any, most: int, end: Any) -> int:
+def settle(base: Any, drive: Any, most: int, end: Any) -> int:
     """Follow the path along which what a point lacks of optimality vanishes; return a missing column, or -1.
 
-    drive : (m + c,), how beta, the planes and the scores change where nobody's status does. now : (m,), beta; in place.
-    end : `Ends` of a single path.
+    drive : (m + c,), how beta, the planes and the scores change where nobody's status does. end : `Ends` of one path,
+    or of a part of it that has no more events than `most`.
     """
-    short: int = _along(base, np.empty(0, dtype=np.intp), drive, now, most, end)
+    short: int = _along(base, np.empty(0, dtype=np.intp), drive, most, end)
     return short
 
 
@@ -155,76 +155,170 @@ def _goes_directly(base: Any, n_free: Any, i: int, end: Any) -> bool:
 
 
 @_inlined
-def _along(base: Any, leaving: Any, drive: Any, now: Any, most: int, end: Any) -> int:
-    """Follow one path from event to event, with beta now; return the column that it is short of, or -1."""
+def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
+    """Follow one path from event to event; return the column that it is short of, or -1."""
     m, n_planes = base.beta.shape[0], base.signs.shape[0]
     status = end.status
     status[:] = base.status
-    beside = base.distances.copy()
     leaves, differs = np.zeros(m, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
     for i in leaving:
         leaves[i] = True
         if base.on_face[i]:
             differs[i] = True
             status[i] = IDLE
-    end.change[:] = 0.0
-    end.moved[:] = 0.0
-    end.shift[:] = 0.0
-    # How beta and the scores change along a piece; how the scores and the offsets have changed before it.
-    velocity, slope, known = np.zeros(m), np.zeros(m), np.empty(m + n_planes)
-    there, offset = np.zeros(m), np.zeros(n_planes)
+    # Up to two limits each sample may reach: how far they are, and how fast that changes along a piece.
+    margins, rates = np.empty((2, m)), np.zeros((2, m))
+    _start(base, status, leaves, margins)
+    # How far the scores of the first sample are from the planes; how scores and offsets change along a piece.
+    heights, known, shift = base.distances[:, 0].copy(), np.zeros(m + n_planes), np.zeros(n_planes)
     left, last, short, merged = 1.0, -1, -1, False
-    # How far the planes are apart; once they have met, beta alone matters, between minus the one cap and the other.
+    # The last event: where the path ends there, it has not come.
+    undone, was, height = -1, IDLE, 0.0
     for _ in range(most + 1):
-        if not _all_hold(base, status, leaves, differs, beside, offset, last, merged):
+        if not _all_hold(base, status, leaves, differs, margins, heights, shift, last, merged):
             break
         owner, second, short = _unknowns(base, status, leaves, differs, merged)
-        if short >= 0 or not _piece(base, leaving, drive, leaves, status, owner, second, known, velocity, slope):
+        if short >= 0 or not _piece(base, leaving, drive, leaves, status, owner, second, known, rates):
             break
-        step, first, becomes = _first_event(
-            base, status, leaves, now, velocity, beside, slope, known, left, last, merged
-        )
-        left -= step
-        # Where the path ends here, all goes on along this piece.
-        for p in range(n_planes):
-            offset[p] -= step * known[m + p]
-            end.shift[p] = offset[p] - left * known[m + p]
+        step, first, side = left, NONE, 0
         for j in range(m):
-            now[j] += step * velocity[j]
-            there[j] += step * slope[j]
-            end.change[j] = now[j] - base.beta[j] + left * velocity[j]
-            end.moved[j] = there[j] + left * slope[j]
-            for p in range(n_planes):
-                beside[p, j] += step * (slope[j] + known[m + p])
-        for i in leaving:
-            end.change[i] = -base.beta[i]
+            # Division is for the few that may be the first.
+            if margins[0, j] + step * rates[0, j] < 0.0 or margins[1, j] + step * rates[1, j] < 0.0:
+                if leaves[j]:
+                    continue
+                for k in range(2):
+                    speed = -rates[k, j]
+                    if speed > 0.0 and margins[k, j] < step * speed:
+                        room = margins[k, j] / speed
+                        if _is_free(status[j]) or j != last or room > TINY:
+                            step, first, side = max(room, 0.0), j, k
+        if n_planes > 1 and not merged:
+            width, speed = heights[0] - heights[1], known[m + 1] - known[m]
+            if speed > 0.0 and max(width, 0.0) < speed * step:
+                step, first = max(width, 0.0) / speed, MEET
+        left -= step
+        for p in range(n_planes):
+            heights[p] += step * known[m + p]
+            shift[p] -= step * known[m + p]
+        for k in range(2):
+            for j in range(m):
+                margins[k, j] += step * rates[k, j]
         if first == NONE or left <= 0.0:
             break
         if first == MEET:
-            merged = True
+            merged, undone = True, -1
             for j in range(m):
                 if not leaves[j] and (_is_free(status[j]) or status[j] == IDLE):
+                    value = margins[0, j] * base.signs[_plane(status[j])] if status[j] != IDLE else 0.0
+                    _free(base.caps, base.floor, margins, j, base.signs[0] * value, 0, merged)
                     status[j] = 1
                     differs[j] = not base.on_face[j]
             continue
-        if becomes == IDLE:
-            now[first] = base.floor[first] * base.signs[_plane(status[first])]
-        elif not _is_free(becomes):
-            now[first] = base.caps[_plane(becomes), first] * base.signs[_plane(becomes)]
-        else:
-            beside[_plane(becomes), first] = 0.0
-        status[first] = becomes
-        differs[first] = not base.on_face[first] if merged and _is_free(becomes) else becomes != base.status[first]
+        undone, was, height = first, status[first], margins[0, first]
+        _change(base, status, margins, heights, first, side, merged)
+        differs[first] = (
+            not base.on_face[first] if merged and _is_free(status[first]) else status[first] != base.status[first]
+        )
         last = first
+    # Where the path ends before all samples have left, the rest goes on along the last piece.
+    if leaving.shape[0] == 0:
+        left = 0.0
+    elif left > 0.0 and undone >= 0:
+        status[undone], margins[0, undone] = was, height
+    for p in range(n_planes):
+        end.shift[p] = shift[p] - left * known[m + p]
+    margins[0] += left * rates[0]
+    _finish(base, leaves, margins[0], merged, end)
     return short
 
 
 @_inlined
+def _start(base: Any, status: Any, leaves: Any, margins: Any) -> None:
+    """Put down how far samples are from their limits.
+
+    A free multiplier has its bounds; a sample without one has the planes, and one at its cap has its plane. Of a sample
+    that leaves, the first is by how much its score has changed.
+    """
+    signs, distances, beta, caps, floor = base.signs, base.distances, base.beta, base.caps, base.floor
+    for j in range(status.shape[0]):
+        margins[0, j], margins[1, j] = 0.0, np.inf
+        if leaves[j]:
+            continue
+        p = _plane(status[j])
+        if _is_free(status[j]):
+            value = signs[p] * beta[j]
+            margins[0, j], margins[1, j] = value - floor[j], caps[p, j] - value
+        elif status[j] == IDLE:
+            for q in range(signs.shape[0]):
+                margins[q, j] = signs[q] * distances[q, j]
+        else:
+            margins[0, j] = -signs[p] * distances[p, j]
+
+
+@_inlined
+def _free(caps: Any, floor: Any, margins: Any, j: int, value: float, plane: int, merged: bool) -> None:
+    """Put down how far a free multiplier is from its bounds."""
+    margins[0, j] = value + caps[1, j] if merged else value - floor[j]
+    margins[1, j] = caps[plane, j] - value
+
+
+@_inlined
+def _change(base: Any, status: Any, margins: Any, heights: Any, j: int, side: int, merged: bool) -> None:
+    """Change what a sample is that has met a limit: the first or the second of those that it had."""
+    was = status[j]
+    p = _plane(was) if was != IDLE else side
+    if not _is_free(was):
+        p, value = (0, base.signs[p] * base.signs[0] * base.caps[p, j]) if merged else (p, base.caps[p, j])
+        _free(base.caps, base.floor, margins, j, base.floor[j] if was == IDLE else value, p, merged)
+        status[j] = 2 * p + 1
+        return
+    margins[0, j], margins[1, j] = 0.0, np.inf
+    if side == 1:
+        status[j] = 2 * p + 2
+    elif merged:
+        status[j] = 4
+    else:
+        status[j] = IDLE
+        for q in range(base.signs.shape[0]):
+            margins[q, j] = base.signs[q] * (heights[q] - heights[p])
+
+
+@_inlined
+def _finish(base: Any, leaves: Any, margin: Any, merged: bool, end: Any) -> None:
+    """Put down how beta and scores have changed at the end of a path, by the first margins."""
+    signs, distances, beta, caps, floor = base.signs, base.distances, base.beta, base.caps, base.floor
+    on_face, was, status, change, moved, shift = base.on_face, base.status, end.status, end.change, end.moved, end.shift
+    for j in range(margin.shape[0]):
+        if leaves[j]:
+            change[j], moved[j] = -beta[j], margin[j]
+            continue
+        p = _plane(status[j]) if status[j] != IDLE else 0
+        # Samples of the face are on its planes, to within what a solution lacks of an optimum.
+        begin = distances[p, 0] - distances[_plane(was[j]), 0] if on_face[j] else distances[p, j]
+        value, height = floor[j], 0.0
+        if _is_free(status[j]):
+            value = margin[j] - caps[1, j] if merged else margin[j] + floor[j]
+        elif status[j] == IDLE:
+            height = signs[p] * margin[j]
+        else:
+            value, height = caps[p, j], -signs[p] * margin[j]
+        change[j], moved[j] = signs[p] * value - beta[j], shift[p] + height - begin
+
+
+@_inlined
 def _all_hold(
-    base: Any, status: Any, leaves: Any, differs: Any, beside: Any, offset: Any, last: int, merged: bool
+    base: Any,
+    status: Any,
+    leaves: Any,
+    differs: Any,
+    margins: Any,
+    heights: Any,
+    shift: Any,
+    last: int,
+    merged: bool,
 ) -> bool:
     """Give each plane without a free sample the next one; return whether all planes have one."""
-    m, n_planes = base.beta.shape[0], base.signs.shape[0]
+    m, n_planes, signs = base.beta.shape[0], base.signs.shape[0], base.signs
     for p in range(1 if merged else n_planes):
         held = False
         for j in range(m):
@@ -233,30 +327,28 @@ def _all_hold(
                 break
         if held:
             continue
+        # The next one takes mass, or sheds it, and is the one with the least change of the offset.
         takes = last < 0 or status[last] != IDLE
-        j = -1 if merged else _next(status, leaves, beside, p, takes)
-        if j < 0:
+        wanted, k, next_one, least = (IDLE, p, -1, np.inf) if takes else (2 * p + 2, 0, -1, np.inf)
+        for j in range(m):
+            if status[j] == wanted and not leaves[j] and abs(margins[k, j]) < least:
+                next_one, least = j, abs(margins[k, j])
+        if merged or next_one < 0:
             return False
         # The last one met its bound: the offset moves on to the next, and nothing else moves.
-        step = beside[p, j]
-        offset[p] += step
-        for k in range(m):
-            beside[p, k] -= step
-        status[j] = 2 * p + 1
-        differs[j] = not (base.on_face[j] and base.status[j] == status[j])
+        step = signs[p] * margins[k, next_one] * (1.0 if takes else -1.0)
+        heights[p] -= step
+        shift[p] += step
+        for j in range(m):
+            if leaves[j]:
+                continue
+            if status[j] == IDLE:
+                margins[p, j] -= signs[p] * step
+            elif status[j] == 2 * p + 2:
+                margins[0, j] += signs[p] * step
+        _change(base, status, margins, heights, next_one, p, merged)
+        differs[next_one] = not (base.on_face[next_one] and base.status[next_one] == status[next_one])
     return True
-
-
-@_inlined
-def _next(status: Any, leaves: Any, distances: Any, plane: int, takes: bool) -> int:
-    """Return the sample that takes mass in a plane, or sheds it, with the least change of the offset; -1 for none."""
-    wanted, found, least = (IDLE if takes else 2 * plane + 2), -1, np.inf
-    for j in range(status.shape[0]):
-        if status[j] == wanted and not leaves[j]:
-            distance = abs(distances[plane, j])
-            if distance < least:
-                least, found = distance, j
-    return found
 
 
 @_inlined
@@ -267,12 +359,10 @@ def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -
     face that is free in the other plane, both; and of planes that have met, owner -1, how much mass goes from one to
     the other.
     """
-    m = status.shape[0]
-    owner, second = np.full(2 * m + 1, -1), np.zeros(2 * m + 1, dtype=np.bool_)
+    changed = np.flatnonzero(differs)
+    owner, second = np.full(2 * len(changed) + 1, -1), np.zeros(2 * len(changed) + 1, dtype=np.bool_)
     size, short = 0, -1
-    for j in range(m):
-        if not differs[j]:
-            continue
+    for j in changed:
         if base.place[j] < 0:
             short = j
         free = _is_free(status[j])
@@ -297,15 +387,16 @@ def _piece(
     owner: Any,
     second: Any,
     known: Any,
-    velocity: Any,
-    slope: Any,
+    rates: Any,
 ) -> bool:
-    """Solve for how beta, velocity, the scores, slope, and less the offsets, known[m:], change; return whether it can.
+    """Solve for how margins, and less the offsets, known[m:], change; return whether it can.
 
     An unknown moves along one column of P, and along another, or against it; an equation is about a row of P, and
     another, or less it.
     """
-    m, n_planes, size = base.beta.shape[0], base.signs.shape[0], owner.shape[0]
+    # Fields of a tuple are looked up, and counted, each time.
+    columns, at, on_face, was, beta, signs = base.columns, base.place, base.on_face, base.status, base.beta, base.signs
+    m, n_planes, size = beta.shape[0], signs.shape[0], owner.shape[0]
     one, other, sign = np.empty(size, dtype=np.intp), np.empty(size, dtype=np.intp), np.zeros(size)
     for b in range(size):
         j = owner[b]
@@ -315,112 +406,89 @@ def _piece(
         p = _plane(status[j])
         one[b], other[b] = j, m + p
         if second[b]:
-            one[b], other[b], sign[b] = m + p, m + _plane(base.status[j]), -1.0
-        elif not base.on_face[j]:
+            one[b], other[b], sign[b] = m + p, m + _plane(was[j]), -1.0
+        elif not on_face[j]:
             sign[b] = 1.0
     known[:] = drive
     for i in leaving:
-        if not base.on_face[i] and base.beta[i] != 0.0:
-            p = _plane(base.status[i]) if base.status[i] != IDLE else 0
+        if not on_face[i] and beta[i] != 0.0:
+            p = _plane(was[i]) if was[i] != IDLE else 0
             for k in range(m + n_planes):
-                known[k] -= base.beta[i] * (base.columns[k, base.place[i]] + base.columns[k, base.place[m + p]])
+                known[k] -= beta[i] * (columns[k, at[i]] + columns[k, at[m + p]])
     system, right = np.zeros((size, size)), np.zeros(size)
     for a in range(size):
         j = owner[a]
         for b in range(size):
-            at, beside = base.place[one[b]], base.place[other[b]]
-            system[a, b] = base.columns[one[a], at]
+            first, last = at[one[b]], at[other[b]]
+            system[a, b] = columns[one[a], first]
             if sign[b] != 0.0:
-                system[a, b] += sign[b] * base.columns[one[a], beside]
+                system[a, b] += sign[b] * columns[one[a], last]
             if sign[a] != 0.0:
-                system[a, b] += sign[a] * base.columns[other[a], at]
+                system[a, b] += sign[a] * columns[other[a], first]
                 if sign[b] != 0.0:
-                    system[a, b] += sign[a] * sign[b] * base.columns[other[a], beside]
+                    system[a, b] += sign[a] * sign[b] * columns[other[a], last]
         right[a] = -known[one[a]] - (sign[a] * known[other[a]] if sign[a] != 0.0 else 0.0)
         if j >= 0 and second[a]:
             # r_j - q_home + q_p = 0; the residual's own unknown stands before this one.
             system[a, a - 1] += 1.0
-        elif j >= 0 and base.on_face[j]:
-            right[a] -= base.beta[j] if leaves[j] else 0.0
+        elif j >= 0 and on_face[j]:
+            right[a] -= beta[j] if leaves[j] else 0.0
             if a + 1 < size and second[a + 1]:
                 system[a, a + 1] -= 1.0
     if not _solve(system, right):
         return False
     by_plane = np.zeros(n_planes)
     for b in range(size):
-        at = base.place[one[b]]
+        place = at[one[b]]
         for k in range(m + n_planes):
-            known[k] += right[b] * base.columns[k, at]
+            known[k] += right[b] * columns[k, place]
         if sign[b] != 0.0:
             by_plane[other[b] - m] += sign[b] * right[b]
     for p in range(n_planes):
         if by_plane[p] != 0.0:
+            place = at[m + p]
             for k in range(m + n_planes):
-                known[k] += by_plane[p] * base.columns[k, base.place[m + p]]
-    for j in range(m):
-        velocity[j], slope[j] = 0.0, known[j]
-        if base.on_face[j]:
-            velocity[j], slope[j] = known[j], -known[m + _plane(base.status[j])]
+                known[k] += by_plane[p] * columns[k, place]
+    # known[:m] is how beta of the face changes, and how scores of the others do; which status tells, without a branch.
+    scale, add = np.zeros((2, 2 * n_planes + 1)), np.zeros((2, 2 * n_planes + 1))
+    for p in range(n_planes):
+        scale[p, IDLE], add[p, IDLE] = signs[p], signs[p] * known[m + p]
+        scale[0, 2 * p + 1], scale[1, 2 * p + 1] = signs[p], -signs[p]
+        scale[0, 2 * p + 2], add[0, 2 * p + 2] = -signs[p], -signs[p] * known[m + p]
+    for k in range(2):
+        for j in range(m):
+            rates[k, j] = scale[k, status[j]] * known[j] + add[k, status[j]]
+    for i in leaving:
+        rates[0, i], rates[1, i] = known[i], 0.0
     for b in range(size):
         j = owner[b]
         if j < 0 or second[b]:
             continue
-        if base.on_face[j]:
-            slope[j] += right[b]
+        if on_face[j]:
+            slope = right[b] - known[m + _plane(was[j])]
+            _rate(signs, status, rates, j, known[j], slope, known)
+            if leaves[j]:
+                rates[0, j], rates[1, j] = slope, 0.0
         else:
-            velocity[j] = right[b]
-    for i in leaving:
-        if not base.on_face[i]:
-            velocity[i] = -base.beta[i]
+            _rate(signs, status, rates, j, right[b], 0.0, known)
     return True
 
 
 @_inlined
-def _first_event(
-    base: Any,
-    status: Any,
-    leaves: Any,
-    now: Any,
-    velocity: Any,
-    beside: Any,
-    slope: Any,
-    known: Any,
-    left: float,
-    last: int,
-    merged: bool,
-) -> Any:
-    """Return how far a piece goes, the sample that ends it, NONE or MEET, and what the sample becomes."""
-    m, n_planes = base.beta.shape[0], base.signs.shape[0]
-    step, first, becomes = left, NONE, 0
-    for j in range(m):
-        if leaves[j]:
-            continue
-        if _is_free(status[j]):
-            p = _plane(status[j])
-            speed, value = velocity[j] * base.signs[p], now[j] * base.signs[p]
-            if speed < 0.0:
-                room = (value - (-base.caps[1, j] if merged else base.floor[j])) / -speed
-                if room < step:
-                    step, first, becomes = max(room, 0.0), j, 4 if merged else IDLE
-            elif speed > 0.0:
-                room = (base.caps[p, j] - value) / speed
-                if room < step:
-                    step, first, becomes = max(room, 0.0), j, 2 * p + 2
-            continue
-        held = -1 if status[j] == IDLE else _plane(status[j])
-        for p in range(n_planes):
-            # Idle samples meet a plane from the side that it wants, and those at a cap from the other.
-            side = base.signs[p] if held < 0 else -base.signs[p]
-            speed = side * (slope[j] + known[m + p])
-            if speed < 0.0 and (held < 0 or held == p):
-                room = side * beside[p, j] / -speed
-                if room < step and not (j == last and room <= TINY):
-                    step, first, becomes = max(room, 0.0), j, 2 * p + 1
-    if n_planes > 1 and not merged:
-        width, speed = beside[0, 0] - beside[1, 0], known[m] - known[m + 1]
-        if speed < 0.0 and max(width, 0.0) < -speed * step:
-            step, first = max(width, 0.0) / -speed, MEET
-    return step, first, becomes
+def _rate(signs: Any, status: Any, rates: Any, j: int, velocity: float, slope: float, known: Any) -> None:
+    """Put down how fast a sample's margins change, with beta or with the score."""
+    m = status.shape[0]
+    if _is_free(status[j]):
+        rates[0, j] = signs[_plane(status[j])] * velocity
+        rates[1, j] = -rates[0, j]
+        return
+    rates[1, j] = 0.0
+    if status[j] == IDLE:
+        for p in range(signs.shape[0]):
+            rates[p, j] = signs[p] * (slope + known[m + p])
+    else:
+        p = _plane(status[j])
+        rates[0, j] = -signs[p] * (slope + known[m + p])
 
 
 @_inlined

@@ -182,20 +182,14 @@ class ActiveSet:
         nearest = self.nearest(distances + drive[:m] + drive[m:, None])
         self.compute(np.concatenate([np.flatnonzero(wrong), nearest[:NEAR], np.arange(m, m + c)]))
         while True:
-            now = self.beta.copy()
             end = Ends(np.empty(m), np.empty(m), np.empty(c), np.empty(m, dtype=np.int64))
-            short = settle(self.base(distances), drive, now, EVENTS, end)
+            short = settle(self.base(distances), drive, EVENTS, end)
             if short < 0:
                 break
             if self.columns.shape[1] > 2 * self.room:
                 return None
             self.compute(np.append(self.more(nearest), short))
-        # Multipliers at a bound are there, and not next to it.
-        status = end.status
-        for p, sign in enumerate(self.dual.signs):
-            now[status == 2 * p + 2] = sign * self.dual.caps[p, status == 2 * p + 2]
-        now[status == 0] = self.floor[status == 0]
-        multipliers = self.dual.multipliers_of(now)
+        multipliers = self.dual.multipliers_of(self.beta + end.change)
         moved = self.products((self.dual.beta(multipliers) - self.beta)[None])[0]
         return Point(self.dual, multipliers, self.scores + moved)
 
