@@ -81,7 +81,9 @@ def assert_left_out(dual, K, groups=None):
     beta, m = dual.beta(solution.multipliers), len(K)
     sets = [[i] for i in np.flatnonzero(beta)] if groups is None else [np.arange(m)[g::groups] for g in range(groups)]
     paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
-    found = paths.without([np.asarray(leaving) for leaving in sets])
+    sets = [np.asarray(leaving) for leaving in sets]
+    found = paths.without(sets)
+    paths.descend(sets, found)
     largest = dual.total * float(np.abs(K).max()) + float(np.abs(dual.linear).max())
     rounding, masses = 2 * (m + 2) * UNIT * largest, dual.caps.sum()
     lengths = np.sqrt(np.diagonal(K))

@@ -46,7 +46,9 @@ def test_paths_end_at_optima_of_the_rest(layout, epsilon):
     solution = loop.solve(dual, Dense(K), tol=1e-6)
     held = np.flatnonzero(dual.beta(solution.multipliers))
     paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
-    found = paths.without([held[place : place + 1] for place in range(len(held))])
+    sets = [held[place : place + 1] for place in range(len(held))]
+    found = paths.without(sets)
+    paths.descend(sets, found)
     scale = dual.scale(solution.objective, 1.0)
     target = max(2.0 * solution.gap, active_set.GAP * scale)
     assert np.mean(found.exact) >= 0.9
@@ -156,9 +158,8 @@ def test_scores_that_are_not_exact_have_an_error(monkeypatch):
 
 @pytest.fixture
 def few_left_out(monkeypatch):
-    """Leave 64 samples out exactly, and no more."""
+    """Leave 64 samples out exactly, and as many next to the planes."""
     monkeypatch.setattr("slabsvm.dual.leave_one_out.SAMPLED", 64)
-    monkeypatch.setattr("slabsvm.dual.leave_one_out.SETTLED", np.inf)
 
 
 @pytest.mark.parametrize("n_planes", [1, 2])

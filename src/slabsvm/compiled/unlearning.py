@@ -364,7 +364,7 @@ def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -
     size, short = 0, -1
     for j in changed:
         if base.place[j] < 0:
-            short = j
+            short = int(j)
         free = _is_free(status[j])
         if base.on_face[j] or (free and not leaves[j]):
             owner[size] = j

@@ -42,6 +42,8 @@ POLISHED = 1e-6
 MOST_SAMPLES = 20_000
 # Paths to the optimum at most, each from where the one before it came to: one or two are the rule.
 STAGES = 20
+# Two paths that leave more than this share of the gap are slow.
+SLOW = 0.9
 # A gap that is no reason to go on, as a share of the objective's scale; errors of scores are within its square root.
 GAP = 1e-7
 # The share of it that the added term may make; it may move scores by this share of their spread.
@@ -137,6 +139,8 @@ class ActiveSet:
             self.status[some] = 2 * p + 1
         if tied:
             self.status[~self.on_face & (self.beta > 0)] = 2
+            # A sample that neither plane holds, or both do, may be where it is, and no lower.
+            self.floor = np.where(self.status == 0, self.beta, self.floor)
         short = dual.totals - solution.multipliers.sum(axis=1)
         self.short = np.zeros(1) if tied else np.where(np.abs(short) > ROUNDING * dual.total, short, 0.0)
         self.room = HELD_BYTES // (8 * m)
@@ -366,10 +370,15 @@ def _optima(dual: Dual, gram: Gram, multipliers: FloatArray, scores: FloatArray,
 def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:
     """Return the optimum, or as near to a relative gap of tol as paths from a feasible point lead."""
     diagonal = float(gram.diagonal.mean())
+    gaps: list[float] = []
     for stage in range(STAGES):
         n_free = free_or_next(dual, point).any(axis=0).sum()
-        gap = dual.relative(point.gap, point.objective, diagonal)
+        gaps.append(dual.relative(point.gap, point.objective, diagonal))
+        gap = gaps[-1]
         if gap <= tol or dual.n_samples > MOST_SAMPLES or n_free > MEDIUM:
+            break
+        # Of many samples a path that gets on slowly costs more than all else.
+        if dual.n_samples > MEDIUM and stage > 1 and gap > SLOW * gaps[-3]:
             break
         # A solver's scores of samples away from the planes may have the rounding of float32.
         scores = dual.linear + gram.dot(point.beta) if stage == 0 else point.scores

@@ -116,7 +116,10 @@ def _by_paths(
 ) -> tuple[list[FloatArray], list[float], FloatArray]:
     """Return the scores of groups by paths, how far they can be off, and the gaps, 0 for no program."""
     dual, gram, solution = unlearning.dual, unlearning.gram, unlearning.solution
-    without = unlearning.without([leaving for _, leaving in groups])
+    sets = [leaving for _, leaving in groups]
+    without = unlearning.without(sets)
+    if dual.n_samples <= EXACT:
+        unlearning.descend(sets, without)
     found = [
         scores[samples] + dual.linear @ change
         for (samples, _), scores, change in zip(groups, without.scores, without.changes, strict=True)

@@ -46,20 +46,24 @@ from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
-from slabsvm.dual.unlearning import EXACT, Unlearning
+from slabsvm.dual.unlearning import EXACT, Unlearned, Unlearning
 from slabsvm.gram.base import HELD_BYTES, MEDIUM, SMALL, Blocks, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# Of more samples than are left out exactly, so many support vectors are, and as many again if chance in their choice
-# moves a plane by more than this share of its standard error (`benchmarks/many_rows.py` has how far planes are off).
-SAMPLED, SETTLED = 512, 0.5
-# So many at least, and so many times samples times free ones at most: what a path takes, of at least so many free.
-LEAST_SAMPLED, SAMPLED_WORK, FEW_FREE = 64, 2_000_000_000, 1000
+# Of more samples than are left out exactly, so many support vectors are, spread over all of them, and as many that lie
+# next to the planes; twice as many of both, up to the second number, if chance in the choice of the first moves a plane
+# by more than a share of its standard error (`benchmarks/many_rows.py` has how far planes are off).
+FIRST_SAMPLED, LEAST_SAMPLED, SAMPLED, SETTLED = 128, 64, 512, 0.25
+# So many times samples times free ones at most: what a path takes, of at least so many free.
+SAMPLED_WORK, FEW_FREE = 2_000_000_000, 1000
 # How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
 AROUND, PARTS = 8, 8
-# Where fewer are known exactly, they say nothing of the others.
-LEAST_ARRIVED = 4 * PARTS
+# Where fewer paths arrive they say nothing of the others.
+ARRIVED = 0.25
+# Paths that do not arrive go on by descents if what is unknown of their ends moves a plane by more than this share of
+# its standard error.
+DESCENDED = 0.25
 # A multiplier stays within its box where it does so by more than this share of its move: the rounding of float32.
 MARGIN = 1e-3
 
@@ -107,8 +111,7 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
         Up to so many samples all are left out exactly; of more, some.
     how : what `closed_form` takes besides
     """
-    removed = dual.beta(solution.multipliers)
-    held = np.flatnonzero(removed)
+    held = np.flatnonzero(dual.beta(solution.multipliers))
     free = free_or_next(dual, solution)
     if solution.status is Status.DEGENERATE:
         # w is 0 to within rounding, and so is what a sample does to it.
@@ -123,7 +126,18 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
             return closed
         return _exact_of_some(Unlearning(dual, gram, solution, free), closed, held)
     unlearning = Unlearning(dual, gram, solution, free)
-    found = unlearning.without([held[place : place + 1] for place in range(len(held))])
+    sets = [held[place : place + 1] for place in range(len(held))]
+    found = unlearning.without(sets)
+    left_out = _exact_of_all(unlearning, found, held)
+    if (np.asarray(left_out.errors) > DESCENDED * _standard_errors(dual, left_out.scores)).any():
+        unlearning.descend(sets, found)
+        left_out = _exact_of_all(unlearning, found, held)
+    return left_out
+
+
+def _exact_of_all(unlearning: Unlearning, found: Unlearned, held: IndexArray) -> LeaveOneOut:
+    """Return the scores where all support vectors were left out, and what follows from gaps that are too large."""
+    dual, gram, solution = unlearning.dual, unlearning.gram, unlearning.solution
     scores = solution.scores.copy()
     scores[held] = found.scores[np.arange(len(held)), held] + found.changes @ dual.linear
     impossible = held[np.isnan(found.gaps)]
@@ -132,7 +146,7 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
         scores[impossible] = closed_form(dual, gram, solution).scores[impossible]
     doubtful = ~found.exact & ~np.isnan(found.gaps)
     reach = np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]])
-    return LeaveOneOut(scores, removed, errors_of(dual, scores, held[doubtful], reach))
+    return LeaveOneOut(scores, dual.beta(solution.multipliers), errors_of(dual, scores, held[doubtful], reach))
 
 
 def followable(free: BoolArray) -> bool:
@@ -153,49 +167,61 @@ def errors_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: Float
 
 
 def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray) -> LeaveOneOut:
-    """Return exact scores of some support vectors, evenly spread, and of the others what these say of the closed form.
+    """Return exact scores of some support vectors, and of the others what these say of the closed form.
 
-    Support vectors are in the order of the fall that the closed form gives their scores. Twice as many are left out
-    where chance in their choice moves a plane by more than SETTLED of its standard error.
+    Support vectors are in the order of the fall that the closed form gives their scores. Some that are evenly spread
+    there say how far the closed form is off; and those are left out that lie next to a plane by what is then known,
+    since which side of it they are on is what moves it. More of both are where chance in the choice of the first moves
+    a plane by more than SETTLED of its standard error.
     """
     dual = unlearning.dual
     falls = unlearning.solution.scores - closed.scores
     order = held[np.argsort(falls[held], kind="stable")]
     falls, size = falls[order], len(order)
     # How far the closed form is off, by what a path came to, and how far that may be off where it did not arrive.
-    off, reach, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
+    off, reach = np.zeros(size), np.zeros(size)
+    known, spread = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
 
-    def corrected(donors: IndexArray, seed: int = 0) -> FloatArray:
-        scores = closed.scores.copy()
-        scores[order] += _carried_over(falls, off, donors, seed)
-        return scores
-
-    n_free = max(int(np.count_nonzero(unlearning.on_face)), FEW_FREE)
-    first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // (dual.n_samples * n_free)))
-    # The second time those between the first ones come.
-    for number in (first, 2 * first - 1):
-        places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
+    def leave_out(places: IndexArray) -> None:
         new = places[~known[places]]
         for rows in pieces(len(new), 24 * dual.n_samples):
             some = order[new[rows]]
             exact, reach[new[rows]] = _without_each(unlearning, some)
             off[new[rows]] = exact - closed.scores[some]
         known[new] = True
-        donors = np.flatnonzero(known & (reach == 0.0))
-        if len(donors) < min(LEAST_ARRIVED, size):
+
+    def corrected(donors: IndexArray, seed: int = 0) -> FloatArray:
+        scores = closed.scores.copy()
+        scores[order] += _carried_over(falls, off, known & (reach == 0.0), donors, seed)
+        return scores
+
+    n_free = max(int(np.count_nonzero(unlearning.on_face)), FEW_FREE)
+    most = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // (dual.n_samples * n_free)))
+    number = min(FIRST_SAMPLED, most)
+    while True:
+        # Of twice as many, less one, the others come between those that there are.
+        places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
+        spread[places] = True
+        leave_out(places)
+        donors = np.flatnonzero(spread & known & (reach == 0.0))
+        if len(donors) < ARRIVED * np.count_nonzero(spread):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
-        scores, errors = corrected(donors), np.zeros(dual.n_planes)
-        if len(donors) == size:
-            # All are exact.
+        scores = corrected(donors)
+        for plane in dual.offsets(scores):
+            leave_out(np.argsort(np.abs(scores[order] - plane), kind="stable")[: number // dual.n_planes])
+        scores = corrected(donors)
+        if known.all() and (reach == 0.0).all():
+            errors = np.zeros(dual.n_planes)
             break
         # Chance is in who is left out, as parts of them show, and in which of them another takes after.
         parts = [dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)]
         draws = [dual.offsets(corrected(donors, seed)) for seed in range(PARTS)]
-        unknown = 1.0 - len(donors) / size
+        unknown = 1.0 - np.count_nonzero(known) / size
         errors = np.sqrt(unknown * np.var(parts, axis=0, ddof=1) / PARTS + np.var(draws, axis=0, ddof=1))
-        if (errors <= SETTLED * _standard_errors(dual, scores)).all():
+        if number >= most or (errors <= SETTLED * _standard_errors(dual, scores)).all():
             break
+        number = 2 * number - 1
     # Where a path did not arrive there are two estimates, what it came to and what others say, and a bound on the error
     # of the first. Those next to it that were not left out are as doubtful.
     apart = np.where(known, np.minimum(reach, np.abs(scores[order] - closed.scores[order] - off)), 0.0)
@@ -216,13 +242,13 @@ def _without_each(unlearning: Unlearning, samples: IndexArray) -> tuple[FloatArr
     return scores, np.where(found.exact, 0.0, np.nan_to_num(bounds, nan=np.inf))
 
 
-def _carried_over(falls: FloatArray, off: FloatArray, donors: IndexArray, seed: int) -> FloatArray:
+def _carried_over(falls: FloatArray, off: FloatArray, exact: BoolArray, donors: IndexArray, seed: int) -> FloatArray:
     """Return how far the closed form is off for all samples, by how far it is for the donors, which are some of them.
 
-    Samples are in the order of their falls. The others take what it is off by, as a share of the fall, from one at
-    random of the donors next to them: of these the closed form says about the same.
+    Samples are in the order of their falls. Those that are not exact take what it is off by, as a share of the fall,
+    from one at random of the donors next to them: of these the closed form says about the same.
     """
-    rest = np.delete(np.arange(len(falls)), donors)
+    rest = np.flatnonzero(~exact)
     place = np.searchsorted(donors, rest) + np.random.default_rng(seed).integers(-AROUND, AROUND, len(rest))
     # Beyond the last donor they count back from it.
     place = np.where(place < 0, -1 - place, place)

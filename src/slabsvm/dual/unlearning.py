@@ -3,7 +3,7 @@
 The path of the active set (`slabsvm.dual.active_set`) along which the multipliers of what leaves go to 0 starts from
 the solution and ends where all that stays is optimal. The duality gap of the program without the samples says how good
 the end is, at scores that are compared with K. Where that is more than twice the solution's own gap and more than GAP,
-what the path comes to is clipped to its boxes, and if that is not good enough either, the compiled descent goes on from
+what the path comes to is clipped to its boxes. If that is not good enough either, the compiled descent can go on from
 there.
 """
 
@@ -22,14 +22,14 @@ from slabsvm.gram.base import Dense, Gram
 from slabsvm.runtime.arrays import PIECE_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
-# Up to so many samples all are left out exactly, by a descent where a path does not arrive.
-EXACT = 1000
+# Up to so many samples all are left out exactly.
+EXACT = 2000
 # What a path says of scores is compared with K along so many random directions, and believed to so small a share of the
 # gap that is allowed.
 PROBES, BELIEVED = 8, 1e-2
 # Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second: for
 # each sample so many steps, or as many of the most as all descents have time for.
-WORK, STEPS, MOST_STEPS = 300_000_000, 2, 60
+WORK, STEPS, MOST_STEPS = 300_000_000, 2, 20
 # Where planes that are one differ in their offsets, as by a gap of 1e-3, a gap that is read off beta is up to ten times
 # larger. Of a much larger one the planes are apart, and no such thing is to be forgiven.
 UNTOLD = 100.0
@@ -100,15 +100,19 @@ class Unlearning(ActiveSet):
         if self.possible and len(rest):
             self._along_paths(sets, rest, found)
             rest = rest[~(found.gaps[rest] <= self.allowed)]
-        clipped = self._clipped(sets, rest, found)
-        rest = rest[~(found.gaps[rest] <= self.allowed)]
-        # What a descent is worth trying for: after so many steps, what was clipped to its boxes stays.
-        most_descents = WORK // max(1, STEPS * m * m) if m <= EXACT else 0
-        for row in rest[:most_descents]:
-            steps = min(max(STEPS * m, WORK // (m * len(rest))), MOST_STEPS * m)
-            self._descended(clipped.get(row), row, found, steps)
+        self._clipped(sets, rest, found)
         found.exact[:] = found.gaps <= self.allowed
         return found
+
+    def descend(self, sets: list[IndexArray], found: Unlearned) -> None:
+        """Go on by descents from what paths that do not arrive come to, as far as there is time."""
+        m = self.dual.n_samples
+        rest = np.flatnonzero(~found.exact & ~np.isnan(found.gaps))
+        steps = min(max(STEPS * m, WORK // (m * max(1, len(rest)))), MOST_STEPS * m)
+        rest = rest[: WORK // max(1, STEPS * m * m)]
+        for row, point in self._clipped(sets, rest, found).items():
+            self._descended(point, row, found, steps)
+        found.exact[:] = found.gaps <= self.allowed
 
     def _along_paths(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> None:
         """Follow paths from the solution to the optimum without each set."""
@@ -214,13 +218,11 @@ class Unlearning(ActiveSet):
             self._keep(point, row, found)
         return points
 
-    def _descended(self, clipped: Point | None, row: int, found: Unlearned, steps: int) -> None:
-        """Go on from a clipped point by the compiled descent, for so many steps at most."""
+    def _descended(self, point: Point, row: int, found: Unlearned, steps: int) -> None:
+        """Go on from a feasible point by the compiled descent, for so many steps at most."""
         from slabsvm.compiled import descent
 
-        if clipped is None:
-            return
-        point, rest, m = clipped, clipped.dual, self.dual.n_samples
+        rest, m = point.dual, self.dual.n_samples
         values = np.ascontiguousarray(point.multipliers)
         scores = np.zeros(self._padded.shape[1])
         scores[:m] = point.scores - np.median(point.scores)
