@@ -39,7 +39,7 @@ LEAST_ROWS = 10
 @table_argument
 @column_options
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def check(*, table: Path, as_json: bool, **options: Any) -> None:
     """Say what `slabsvm fit` would do with each column of TABLE, and name all that is wrong at once.
 
@@ -65,7 +65,7 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
             raise refused(plan.errors)
         if not as_json:
             warn(doubts)
-            say(f"\nNothing is wrong. This learns it:\n  {learning_line(table)}")
+            say(f"\nNothing is wrong. This command learns the table:\n  {learning_line(table)}")
 
 
 def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:

@@ -33,13 +33,13 @@ FEW = 5
     type=click.Choice(DETECTORS),
     default="auto",
     show_default=True,
-    help="auto: several detectors together, nothing to choose; calibrated: the same, with p-values that are promised.",
+    help="auto: several detectors together, nothing to choose; calibrated: the same, with guaranteed p-values.",
 )
 @recall_option
 @column_options
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws rows, of many.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw of rows.")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was learned as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was learned, as JSON.")
 def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, as_json: bool, **options: Any) -> None:
     """Learn TABLE, of good rows alone, and write a model that accepts rows like these.
 
@@ -107,9 +107,9 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
             weights = cells.numbers().values
             wrong = ~(weights >= 0)
             if wrong.any():
-                raise cells.error("a weight is a number, and not negative", int(wrong.argmax()))
+                raise cells.error("a weight must be a number, and at least 0", int(wrong.argmax()))
             if not weights.any():
-                raise cells.error("all weights are 0, so that no row counts")
+                raise cells.error("all weights are 0, so no row counts")
         names = [str(number + 1) for number in range(len(table))]
         if encoder.id_column is not None:
             names = cells_of(table, columns, encoder.id_column).named()
@@ -152,7 +152,7 @@ def keep(
     warn(doubts)
     if output is not None:
         keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
-        rows = "all that differ" if keeps_all else "its support vectors"
+        rows = "all distinct rows" if keeps_all else "its support vectors"
         say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 

@@ -21,7 +21,7 @@ ANSWERS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 @click.argument("model", type=FILE)
 @table_argument
 @output_option
-@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
+@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many to choose.")
 @reading_options
 def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) -> None:
     """Write rows of TABLE that someone should label, by the MODEL, with an empty column, "outlier".
@@ -57,7 +57,7 @@ def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) ->
 @click.option("--from", "training", type=TABLE, required=True, help="The table of good rows that MODEL learned.")
 @click.option("-o", "--output", type=FILE, required=True, help="The model file to write.")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was learned as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was learned, as JSON.")
 def learn(
     *, model: Path, answers: tuple[Path, ...], training: Path, output: Path, as_json: bool, **options: Any
 ) -> None:

@@ -68,7 +68,7 @@ KEPT_EVERY = 10_000
 @click.option(
     "--reference", type=FILE, help="A table of good rows that were not learned. [default: the model's own rows]"
 )
-@click.option("--state", type=FILE, help="Go on from this file, if it is there, and keep in it what was found.")
+@click.option("--state", type=FILE, help="The file of the stream's state: go on from it if it is there, and write it.")
 @click.option(
     "--window",
     type=click.IntRange(min=1),
@@ -80,7 +80,7 @@ KEPT_EVERY = 10_000
 @click.option("--fail-on-alarm", is_flag=True, help=f"Exit with status {ALARM} if an alarm was raised.")
 @click.option("--id", metavar="NAME", help="The column that names the rows. [default: the model's, or numbers]")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was found as JSON, on the standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found, as JSON.")
 def monitor(
     *,
     model: Path,
@@ -106,12 +106,12 @@ def monitor(
     slabsvm monitor model.slab new.csv -o monitored.csv --state stream.slab --fail-on-alarm
     """
     if as_json and str(output) == "-":
-        raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
+        raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     asked = {name: options.pop(name) for name in OF_A_STREAM}
     context = click.get_current_context()
     given = {name for name in OF_A_STREAM if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     if {"alpha", "run_length"} <= given:
-        raise click.UsageError("--alpha and --run-length are two promises: give one.")
+        raise click.UsageError("--alpha and --run-length exclude each other: give one of them.")
     files = {"model": model, "table": table, "output": output, "reference": reference, "state": state}
     with plain_errors("state", lines="output", **files):
         from slabsvm.command.scoring import RowNames, columns_read, loaded, output_file, say_columns, separator_of
@@ -274,7 +274,7 @@ def gone_on(pipeline: Pipeline, state: Path, asked: dict[str, Any]) -> DriftMoni
         if getattr(monitor, name) != value:
             option = name.replace("_", "-")
             raise click.ClickException(
-                f"{state} has begun with --{option} {getattr(monitor, name)}, which holds for the whole stream. Leave "
+                f"{state} was begun with --{option} {getattr(monitor, name)}, which holds for the whole stream. Leave "
                 "the option out, or name another --state for a new beginning."
             )
     return monitor

@@ -124,7 +124,7 @@ def fit_arguments(X: Any, groups: Any, parameters: Mapping[str, Any]) -> FitArgu
             return FitArguments(X, {**parameters, "groups": numbers}, shares, numbers)
         if not weights.sum() <= MOST_SAMPLES:
             raise ValueError(
-                f"Calibration takes sample weights for counts of rows, and these add up to {weights.sum():.3g}. "
+                f"Calibration takes sample weights as counts of rows. These add up to {weights.sum():.3g}. "
                 f"Counts above {MOST_SAMPLES:.0e} are not exact. Divide the weights."
             )
     return FitArguments(X, parameters, weights)

@@ -78,7 +78,7 @@ class CalibrationDisplay(_Curve):
         final = final_detector(estimator)
         if not hasattr(final, "p_values"):
             raise ValueError(
-                f"{type(final).__name__} has no p_values, so that it promises one rate alone. Wrap it in "
+                f"{type(final).__name__} has no p_values, so it has one rate only, and no curve. Wrap it in "
                 "ConformalDetector."
             )
         found = final.p_values(as_taken(estimator, X))
@@ -168,7 +168,7 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     check_is_fitted(monitor)
     points = monitor.course_.history.points
     if not len(points):
-        raise ValueError("The monitor has read no rows, so that there is nothing to draw. update(X) reads some.")
+        raise ValueError("The monitor has read no rows, so there is nothing to draw. Call update(X) first.")
     figure = shown_figure(7.2, 4.6, layout="constrained") if figure is None else figure
     above, below = figure.subplots(2, 1, sharex=True)
     n_tests = len(monitor.course_.tests)
@@ -283,7 +283,7 @@ def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
     if found is None:
         raise ValueError(f"The grid has no parameter {wanted!r} to draw against; it has {', '.join(names) or 'none'}.")
     if not all(is_number(candidate.get(found)) for candidate in candidates):
-        raise ValueError(f"{found} is not a number in every candidate, so that nothing can be drawn against it.")
+        raise ValueError(f"{found} is not a number in every candidate, so nothing can be drawn against it.")
     return found
 
 

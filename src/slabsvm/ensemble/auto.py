@@ -273,7 +273,7 @@ class AutoSlabSVM(WithProgress, Detector):
         n : int >= 1, default=20
         """
         if not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
+            raise ValueError(f"n must be a whole number of at least 1, got {n!r}.")
         return worth_labelling(self._surprising(), self.offset_, rows_in_memory(self, X), n)
 
     def _surprising(self) -> Combination:

@@ -267,13 +267,13 @@ def _known_numbers(numbers: Any, window: Window) -> npt.NDArray[np.integer[Any]]
     asked = np.atleast_1d(np.asarray(numbers))
     if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
         raise ValueError(
-            f"forget takes numbers_ of rows, a list of whole numbers; got the type {asked.dtype} and the shape "
-            f"{asked.shape}. For a mask give window.numbers_[mask]."
+            f"forget takes rows by their numbers_, as a list of whole numbers; got the type {asked.dtype} and the "
+            f"shape {asked.shape}. For a mask give window.numbers_[mask]."
         )
     unknown = asked[~np.isin(asked, window.numbers)]
     if len(unknown):
         raise ValueError(
-            f"There is no row of the number {unknown[0]} here: it was never given, or is already forgotten. numbers_ "
+            f"There is no row with the number {unknown[0]}: it was never added, or is already forgotten. numbers_ "
             f"lists the {counted(len(window), 'row')} that are kept, from {window.numbers[0]} to {window.numbers[-1]}."
         )
     return asked

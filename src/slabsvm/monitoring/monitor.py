@@ -216,10 +216,12 @@ class DriftMonitor(BaseEstimator):
         check_is_fitted(self)
         numbers, accepted = answered(self.estimator, X)
         known = np.zeros(len(accepted), dtype=np.int64) if y is None else np.asarray(y)
-        if known.shape != accepted.shape or not np.isin(known, (GOOD, 0, OUTLIER)).all():
+        fits = known.shape == accepted.shape
+        if not fits or not np.isin(known, (GOOD, 0, OUTLIER)).all():
+            wrong = known[~np.isin(known, (GOOD, 0, OUTLIER))][0] if fits else f"the shape {known.shape}"
             raise ValueError(
                 f"y must hold 1 (good), -1 (an outlier) or 0 (not known) for each of {counted(len(accepted), 'row')}; "
-                f"it has the shape {known.shape}."
+                f"it has {wrong}."
             )
         numbers[0] = rounded(numbers[0], self.unit_)
         readings, self.course_ = read(self.course_, numbers, accepted, known.astype(np.int64), self.confidence)
@@ -307,7 +309,7 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     if np.isnan(numbers[0]).any():
         row = int(np.flatnonzero(np.isnan(numbers[0]))[0])
         raise ValueError(
-            f"The score of row {row} of these, from 0, is NaN: the estimator cannot score it. Correct the row."
+            f"The score of row {row}, counted from 0, is NaN: the estimator cannot score it. Correct the row."
         )
     return numbers, accepted
 

@@ -179,7 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TableError(f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
         require_columns(names, self._asked())
         if unknown := set(self.times).difference(PARTS):
-            raise ValueError(f"times are of {', '.join(PARTS)}, and not {', '.join(map(shown, sorted(unknown)))}")
+            raise ValueError(f"times must be among {', '.join(PARTS)}; got {', '.join(map(shown, sorted(unknown)))}")
         aside = self._aside()
         rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
 
