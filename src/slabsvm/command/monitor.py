@@ -23,7 +23,7 @@ from slabsvm.command.terminal import (
     STATUSES,
     about,
     counting,
-    heard,
+    kept_warnings,
     named,
     plain_errors,
     say,
@@ -130,7 +130,12 @@ def monitor(
                 watched = begun(pipeline, rows, asked)
         watch = Watch(watched, names, state, str(output) == "-" or is_stream(output))
         how = reading_of(options, **columns_read(names), live=True)
-        with heard() as doubts, about(table), output_file(output) as file, counting("Reading", output) as progress:
+        with (
+            kept_warnings() as texts,
+            about(table),
+            output_file(output) as file,
+            counting("Reading", output) as progress,
+        ):
             try:
                 watch.read(pieces(table, how), file, separator_of(output), progress)
             except KeyboardInterrupt:
@@ -143,10 +148,10 @@ def monitor(
         watch.keep()
         if not watch.ended:
             say_unread(watch.rows)
-        warn(doubts)
+        warn(texts)
         say_columns(names)
         if as_json:
-            say_json({**facts_of(watch.monitor), "rows_now": watch.rows, "output": str(output), "warnings": doubts})
+            say_json({**facts_of(watch.monitor), "rows_now": watch.rows, "output": str(output), "warnings": texts})
         else:
             say(watch.monitor.summary(), err=True)
         if fail_on_alarm and watch.monitor.alarm_:

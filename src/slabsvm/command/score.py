@@ -13,7 +13,7 @@ from slabsvm.command.terminal import (
     TOO_MANY_REJECTED,
     about,
     counting,
-    heard,
+    kept_warnings,
     named,
     plain_errors,
     say,
@@ -112,13 +112,18 @@ def score(
             drift = Drift.of(pipeline)
             run.readers += [histogram, drift]
         how = reading_of(options, **columns_read(names))
-        with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
+        with (
+            kept_warnings() as texts,
+            about(table),
+            output_file(output) as file,
+            counting("Scoring", output) as progress,
+        ):
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:
             write_whole(html, page(run, histogram, drift, name=table.name, model=model.name))
         if not run.ended:
             say_unread(run.rows)
-        warn(doubts)
+        warn(texts)
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
@@ -129,7 +134,7 @@ def score(
                     "fail_above": fail_above,
                     "failed": too_many,
                     "output": str(output),
-                    "warnings": doubts,
+                    "warnings": texts,
                 }
             )
         else:

@@ -182,7 +182,7 @@ class Scorer:
             shares = self.detector.explain(answers.rows[rows])
         except ValueError as error:
             raise click.ClickException(f"There are no reasons: {error} --reasons 0 leaves them out.") from error
-        against = np.clip(self.encoder.by_column(shares, answers.encoded.strange[rows]), None, 0.0)
+        against = np.clip(self.encoder.by_column(shares, answers.encoded.unseen[rows]), None, 0.0)
         return np.asarray(against / np.minimum(against.sum(axis=1, keepdims=True), -TINY))
 
     def expected(self, answers: Answers, rows: IndexArray) -> FloatArray:
@@ -217,7 +217,7 @@ def _p_values_of(detector: Any) -> PValues | None:
     return None if learned is None else lambda _, score: shares_of(learned, score - detector.offset_)
 
 
-# The columns that speak against a row, and the members of the detector that find it strange.
+# The columns that speak against a row, and the members of the detector that find it abnormal.
 Reasons = tuple[list[Reason], list[str]]
 
 
@@ -313,7 +313,7 @@ class Run:
             yield json.dumps({**facts, "strange_to": members}, ensure_ascii=False, allow_nan=False) + "\n"
 
     def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
-        """Return for each rejected row the columns that speak most against it, and the members that find it strange.
+        """Return for each rejected row the columns that speak most against it, and the members that find it abnormal.
 
         Where no reasons are asked for, a few rows tell which column speaks against most.
         """
@@ -331,8 +331,8 @@ class Run:
             return found
         table, encoder = piece.iloc[rows] if hasattr(piece, "iloc") else piece[rows], self.scorer.encoder
         cells = [encoder.cells(table, places_of(table), column.name) for column in encoder.columns_]
-        expected, strange = self.scorer.expected(answers, rows), answers.encoded.strange[rows]
-        reasons = self.tally.add(cells, strange, blame, expected, self.rows + rows + 1)
+        expected, unseen = self.scorer.expected(answers, rows), answers.encoded.unseen[rows]
+        reasons = self.tally.add(cells, unseen, blame, expected, self.rows + rows + 1)
         p_values = answers.p_value
         self.tally.keep(
             [

@@ -154,7 +154,7 @@ def with_options(text: str) -> str:
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
+def kept_warnings() -> Iterator[list[str]]:
     """Keep this package's warnings, each once, for the command to say; those of other libraries are dropped."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

@@ -281,7 +281,7 @@ class ReadTable:
     """A table's rows at the step that reads tables: a `TableEncoder`, which knows the column of each coordinate."""
 
     encoder: Any
-    strange: BoolArray  # (n, n_columns): which cells are like none that was learned
+    unseen: BoolArray  # (n, n_columns): which cells are like none that was learned
 
     @property
     def names(self) -> list[str]:
@@ -290,11 +290,11 @@ class ReadTable:
 
     def added_up(self, shares: FloatArray) -> FloatArray:
         """Return the shares of coordinates, added up by column."""
-        return np.asarray(self.encoder.by_column(shares, self.strange))
+        return np.asarray(self.encoder.by_column(shares, self.unseen))
 
     def of_columns(self, found: Explanation) -> Explanation:
         """Return the explanation of the same decisions by columns."""
-        none = np.zeros((1, self.strange.shape[1]), dtype=bool)
+        none = np.zeros((1, self.unseen.shape[1]), dtype=bool)
         typical = self.encoder.by_column(found.typical[None], none)[0]
         return Explanation(typical, found.reference, found.decisions, self.added_up(found.deviations))
 
@@ -320,7 +320,7 @@ def _last_step_and_table(model: Any, X: Any, asked: str) -> tuple[Any, Any, Read
     table = None
     for place, (_, step) in enumerate(before):
         if hasattr(step, "by_column"):
-            table = ReadTable(step, step.encoded(taken_by(before[:place], X)).strange)
+            table = ReadTable(step, step.encoded(taken_by(before[:place], X)).unseen)
             before = before[:place] + before[place + 1 :]
             break
     refuse_mixers(before)

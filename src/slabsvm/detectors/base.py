@@ -212,14 +212,14 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             self.warning_ = ""
             return
         self.learned_ = fingerprints(training.X)[training.weights > 0]
-        doubts = (
+        texts = (
             self._diagnosis(),
             self._repeats_misjudged(training),
             self._nearly_copied(training),
             scale_by_few(self, training.samples),
             self._few(training),
         )
-        self.warning_ = " ".join(text for text in doubts if text)
+        self.warning_ = " ".join(text for text in texts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
 
@@ -247,7 +247,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""
-        return recall.flattered(expected, self._nominal_recall()) if self.offsets == "training" else ""
+        return recall.optimistic(expected, self._nominal_recall()) if self.offsets == "training" else ""
 
     def _repeats_misjudged(self, training: Training) -> str:
         """Return a warning where leave-one-out thresholds misjudge rows that repeat, or nothing."""

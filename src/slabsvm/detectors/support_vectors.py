@@ -285,9 +285,9 @@ class SupportVectorDetector(KernelDetector):
             offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
         rounding = rounding_of(size + self._added_to_scores(solved))
-        lying = unseen.scores
+        positions = unseen.scores
         if left_out is not None and unseen.groups is None:
-            lying, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
+            positions, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
         infinity_warning, offsets = diagnosis.planes_outside(
             solved,
             unseen,
@@ -297,7 +297,7 @@ class SupportVectorDetector(KernelDetector):
             kernel=self.kernel,
             remedy=self._smoother(),
         )
-        boundary = self._boundary(solved, replace(unseen, scores=lying), offsets, rounding)
+        boundary = self._boundary(solved, replace(unseen, scores=positions), offsets, rounding)
         learned = dual.accepts(solution.scores, offsets, rounding)
         within = None if left_out is None else dual.distances(left_out, offsets) + rounding
         return SupportVectorModel(
@@ -337,8 +337,8 @@ class SupportVectorDetector(KernelDetector):
         if groups is not None:
             found, off = groups_left_out(dual, gram, solution, groups)
             scores = np.concatenate(found)
-            doubts = np.repeat(off, [len(each) for each in found])
-            errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubts), doubts[doubts > 0])
+            doubtful = np.repeat(off, [len(each) for each in found])
+            errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubtful), doubtful[doubtful > 0])
             return Unseen(scores, groups.weights, groups), errors, None
         closed = solved.left_out
         if closed is None:

@@ -108,7 +108,7 @@ class Usual:
 
     @classmethod
     def none(cls, spreads: FloatArray) -> Usual:
-        """Return what is usual where rows that are not strange have parts near 0."""
+        """Return what is usual where rows that are not abnormal have parts near 0."""
         return cls(np.zeros_like(spreads), spreads)
 
     @classmethod

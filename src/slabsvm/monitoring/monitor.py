@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import combined_graded
-from slabsvm.conformal.remoteness import innermost
+from slabsvm.conformal.remoteness import final_estimator
 from slabsvm.data.distinct import fingerprints
 from slabsvm.detectors.answers import answer, final_detector, left_out_decisions
 from slabsvm.detectors.base import checked_rows, parameters, rows_of
@@ -294,7 +294,7 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     graded p-value from below, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
     classifier the second is 0 for unknown, and the place of the class that is named, from 1.
     """
-    model, rows = innermost(estimator, X)
+    model, rows = final_estimator(estimator, X)
     if isinstance(model, OpenSetClassifier):
         table = model.decisions(rows)
         named = names(table)
@@ -316,7 +316,7 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
 
 def own_scores(estimator: Any) -> tuple[FloatArray, str]:
     """Return a fitted estimator's scores of its training rows, and how they were found; ValueError for none."""
-    model, _ = innermost(estimator)
+    model, _ = final_estimator(estimator)
     if isinstance(model, OpenSetClassifier):
         raise ValueError(f"An OpenSetClassifier keeps no rows to compare the mix of its answers with. {REMEDY}")
     if not isinstance(model, ConformalDetector):
@@ -357,7 +357,7 @@ def refuse_learned(estimator: Any, X: Any) -> None:
 
 def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprints]]:
     """Give for each detector inside of an estimator the rows that it has learned, and those that it makes of X."""
-    model, rows = innermost(estimator, X)
+    model, rows = final_estimator(estimator, X)
     if isinstance(model, ConformalDetector):
         for detector, columns in zip(model.estimators_, model.columns_, strict=True):
             yield from _learned(detector, rows if columns is None else np.asarray(rows)[:, columns])

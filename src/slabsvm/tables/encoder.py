@@ -36,7 +36,7 @@ from slabsvm.tables.times import PARTS
 MISSING = ("indicate", "impute", "refuse")
 T = TypeVar("T")
 # The last coordinate, which is 0 for every row that was learned.
-STRANGE = "never met"
+UNSEEN = "never met"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -194,11 +194,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         asked = [name for name in names if name not in aside and (self.columns is None or name in self.columns)]
         read, errors = _of_each(asked, planned)
-        found, more, doubts = decided(read, lambda name: self.cells(X, names, name).numbers().present, self.decimal)
+        found, more, warned = decided(read, lambda name: self.cells(X, names, name).numbers().present, self.decimal)
         columns = tuple(one for one in found if isinstance(one, Column))
         left_out = tuple(one for one in found if isinstance(one, LeftOut))
-        for doubt in doubts:
-            warn(doubt, DataConversionWarning)
+        for text in warned:
+            warn(text, DataConversionWarning)
         for column in columns:
             if isinstance(column, Categories) and (doubt := column.doubt(n_rows)):
                 warn(doubt, DataDimensionalityWarning)
@@ -242,15 +242,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found, errors = _of_each(by_name, coded)
         if errors:
             raise TableError.of(errors, f"{counted(len(errors), 'column')} cannot be taken")
-        strange = np.concatenate([one.strange for one in found], axis=1)
-        away = np.sqrt(self.n_rows_ * strange.sum(axis=1, keepdims=True))
-        return Encoded(np.concatenate([*(one.values for one in found), away], axis=1), strange)
+        unseen = np.concatenate([one.unseen for one in found], axis=1)
+        away = np.sqrt(self.n_rows_ * unseen.sum(axis=1, keepdims=True))
+        return Encoded(np.concatenate([*(one.values for one in found), away], axis=1), unseen)
 
     def cells(self, X: Any, places: Mapping[str, int], name: str) -> Cells:
         """Return the cells of a column of a table, with the gaps that parameters name; `places` are `places_of(X)`."""
         return cells_of(X, places, name).without(self.gaps)
 
-    def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
+    def by_column(self, shares: FloatArray, unseen: BoolArray) -> FloatArray:
         """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
 
         The share of the last coordinate is divided equally among the unseen cells of a row. If a row has none, it is
@@ -260,7 +260,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = np.stack(
             [shares[:, end - width : end].sum(axis=1) for end, width in zip(ends, self._widths(), strict=True)], axis=1
         )
-        bearers = np.where(strange.any(axis=1, keepdims=True), strange, True)
+        bearers = np.where(unseen.any(axis=1, keepdims=True), unseen, True)
         return np.asarray(found + shares[:, -1:] * bearers / bearers.sum(axis=1, keepdims=True))
 
     def number_places(self) -> IndexArray:
@@ -273,7 +273,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if input_features is not None and list(input_features) != list(self.feature_names_in_):
             raise ValueError("input_features is not equal to feature_names_in_")
-        return np.array([*(name for column in self.columns_ for name in self._outputs(column)), STRANGE], dtype=object)
+        return np.array([*(name for column in self.columns_ for name in self._outputs(column)), UNSEEN], dtype=object)
 
     def _outputs(self, column: Column) -> list[str]:
         return [*column.outputs(), *([f"{column.name} is missing"] if self._indicates(column) else [])]
@@ -299,17 +299,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return {name: why for name, why in found.items() if name is not None}
 
     def _coded(self, column: Column, cells: Cells) -> Encoded:
-        """Return the coordinates of a column's cells, and which of them are strange, (n, 1)."""
+        """Return the coordinates of a column's cells, and which of them are unseen, (n, 1)."""
         cells = column.read(cells)
         if self.missing == "refuse":
             _refuse_gaps(cells)
         found = column.coded(cells, fill=self.missing == "impute")
-        values, strange = found.values, found.strange
+        values, unseen = found.values, found.unseen
         if self._indicates(column):
             values = np.column_stack([values, cells.missing])
         elif self.missing == "indicate":
-            strange = strange | cells.missing[:, None]
-        return Encoded(values, strange)
+            unseen = unseen | cells.missing[:, None]
+        return Encoded(values, unseen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
