@@ -1,4 +1,4 @@
-"""The subcommand `monitor`: whether a stream of rows is still of the world that a model has learned.
+"""The subcommand `monitor`: whether the distribution of a stream of rows has changed.
 
 The stream is read, written and kept piece by piece.
 """

@@ -118,7 +118,7 @@ class Histogram:
 
 @dataclass
 class Drift:
-    """Whether the rows, in their order, are still of the world that the model has learned."""
+    """A test of whether the distribution of the rows changes, in their order."""
 
     monitor: Any  # fitted DriftMonitor, or None
     why_not: str = ""

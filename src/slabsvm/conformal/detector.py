@@ -65,7 +65,7 @@ BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whet
 
 
 class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or separates no rows."""
+    """A calibration that keeps its rate, but accepts every row or rows far away, or tells no rows apart."""
 
 
 class Wrapping(BaseEstimator):
@@ -260,7 +260,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
-        """Learn and calibrate, and return -1 for each row of X that is an outlier among the others, +1 for the rest.
+        """Learn and calibrate; return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
         The p-value of a row comes from a model that has not learned it: the model that held it out, or for a row that
         "split" has learned, its leave-one-out score. Detectors of other libraries and rows of weight 0 have none and
@@ -303,7 +303,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         return np.where(scores >= self._sufficient_level(alpha), 1, -1)
 
     def novelties(self, X: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
-        """Return which rows of a batch are outliers; on average at most a share fdr of these is false.
+        """Return which rows of a batch are outliers; on average at most a share fdr of them are false alarms.
 
         It uses `benjamini_hochberg`. The guarantee holds for "split" and "prefit".
         """

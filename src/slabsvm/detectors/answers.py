@@ -215,7 +215,7 @@ def explain(model: Any, X: Any) -> Any:
 
 
 def p_values(model: Any, X: Any) -> FloatArray:
-    """Return the p-value of each row, shape (n_samples,): of new positives a share of about p has at most p.
+    """Return the p-value of each row, shape (n_samples,): about a share p of new positives has a p-value of at most p.
 
     That is the method of that name of the detector at the end of pipelines and searches, such as `AutoSlabSVM` and
     `ConformalDetector`, which promises it. Of others it is the share of the learned rows, each without itself, that are

@@ -50,7 +50,7 @@ def parameters(model: type[T]) -> type[T]:
 
 
 class SlabCollapseWarning(UserWarning):
-    """The model will reject, or accept, far more new samples than asked for, or accepts what is infinitely far away."""
+    """A model that will accept far more or far fewer new samples than asked for, or samples infinitely far away."""
 
 
 @parameters
@@ -225,7 +225,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     @property
     def loo_decisions_(self) -> FloatArray:
-        """The decision_function of each training row, had the model not learned it: (n_samples,) array of float64.
+        """The decision_function of each training row under the model without it: (n_samples,) array of float64.
 
         Negative for the outliers among the training rows. About as many rows are negative as nu asks for. NaN where the
         weight is 0. The boundary is that of the fitted model. Only with offsets="leave-one-out".

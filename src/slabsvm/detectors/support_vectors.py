@@ -91,7 +91,7 @@ class SupportVectorDetector(KernelDetector):
 
     @abstractmethod
     def score_along(self, along: FloatArray, X: Any) -> FloatArray:
-        """Return what `score_samples` gives validated rows that lie there along w, shape (n_rows,).
+        """Return the scores of validated rows at these positions along w, shape (n_rows,).
 
         :meta private:
         """
@@ -153,7 +153,7 @@ class SupportVectorDetector(KernelDetector):
         return position.by_feature(X)
 
     def parts(self, X: Any) -> FloatArray:
-        """Return what each feature of rows adds to what their score is made of, (n, d), by an additive kernel.
+        """Return what each feature of rows adds to their position along w, (n, d), by an additive kernel.
 
         :meta private:
         """
@@ -174,7 +174,7 @@ class SupportVectorDetector(KernelDetector):
         return of_distances(near.distances, neighbours.typical, decisions, reference=self._typical_decision())
 
     def summary(self) -> str:
-        """Return what was fitted and how well, in a few lines for a person to read."""
+        """Return what was fitted and how well, in a few lines."""
         check_is_fitted(self)
         share = self.dual_coef_.shape[1]
         gamma = f" (gamma {self.gamma_:.4g})" if hasattr(self, "gamma_") else ""

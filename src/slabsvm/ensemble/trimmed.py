@@ -101,7 +101,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, *, outlier_rows: Any = None) -> Self:
-        """Learn from rows that are positives, but for a share of them.
+        """Learn from rows of which a share may be outliers.
 
         Raises ValueError for parameters, shapes or values that make no sense, for an estimator or a judge without
         closed-form leave-one-out scores, or with kernel="precomputed".

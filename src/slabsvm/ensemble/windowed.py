@@ -123,7 +123,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Begin anew with positive samples: learn the last `n_rows` of them as the estimator does, gamma included.
+        """Start again from positive samples: learn the last `n_rows` of them as the estimator does, gamma included.
 
         Raises ValueError and warns as the estimator's `fit`; after any exception the model is what it was.
 
@@ -197,7 +197,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
         return self.estimator_.decision_function(self._checked(X, reset=False))
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
-        """Begin anew with X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
+        """Start again from X; return -1 for each of its rows that is an outlier among the others, +1 for the rest.
 
         As of the estimator's `fit_predict`; rows that are not kept get the answer of `predict`. Shape (n_samples,).
         """
@@ -205,7 +205,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
         return self._predict_learned(X)
 
     def summary(self) -> str:
-        """Return what is kept, and the summary of the model of it."""
+        """Return which rows are kept, and the summary of their model."""
         check_is_fitted(self)
         kept = f"{self.estimator_.n_samples_fit_:,} of {counted(self.n_seen_, 'row')}"
         return f"WindowedDetector: {kept} kept\n{self.estimator_.summary()}"

@@ -1,4 +1,4 @@
-"""A monitor of a stream of rows that a detector scores: are they still of the world that it has learned?
+"""A monitor of a stream of rows that a detector scores: has their distribution changed?
 
 Scores are ranked among those of reference rows and of all rows before, p-values are bet against (`betting`), and rates
 are bounded (`course`), each with a promise that holds at all rows at once.

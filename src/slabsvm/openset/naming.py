@@ -177,7 +177,7 @@ class Naming:
 
 @dataclass(frozen=True, eq=False)
 class ByMargins(Naming):
-    """The name is the class in whose model a sample lies deepest, by normalised margins; no rate changes them."""
+    """The class in whose model a sample lies deepest names it, by normalised margins, which no rate changes."""
 
     def scores(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Return margins."""
