@@ -272,7 +272,7 @@ def gone_on(pipeline: Pipeline, state: Path, asked: dict[str, Any]) -> DriftMoni
         return content.getvalue()  # of equal models they are equal
 
     if (monitor := state_of(state)) is None:
-        raise click.ClickException(f"{state} holds a model, and not the state of a monitor.")
+        raise click.ClickException(f"{state} holds a model, and not the state of a monitor. Name another --state.")
     if bytes_of(monitor.estimator) != bytes_of(pipeline):
         raise click.ClickException(f"{state} is the state of a stream under another model. Name another --state.")
     for name, value in asked.items():

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--alpha",
     type=Share(0, 1, min_open=True, max_open=True),
-    help="Reject rows with p-values up to this share of good rows. [default: the model's threshold]",
+    help="Reject rows with p-values of at most this. [default: the model's threshold]",
 )
 @click.option(
     "--reasons",
