@@ -134,7 +134,7 @@ class TestScore:
         found = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 9))
         model, table = load(ready / "model.slab"), pd.read_csv(ready / "new.csv")
         encoded = model[0].encoded(table)
-        shares = model[0].by_column(model[-1].explain(encoded.values), encoded.unseen)
+        shares = model[0].by_column(model[-1].explain(encoded.values), encoded.strange)
         np.testing.assert_allclose(shares.sum(axis=1), model.decision_function(table), rtol=1e-6, atol=1e-6)
         against = np.clip(shares[1], None, 0)
         worst = int(against.argmin())

@@ -80,8 +80,8 @@ def test_a_cell_like_none_that_was_learned_shows_as_a_category_of_one_row_in_n_p
     row = parts.iloc[[3]].astype(object)
     row[name] = STRANGE[name]
     found = encoder.encoded(row)
-    assert found.unseen.sum() == 1
-    assert encoder.columns_[int(found.unseen.argmax())].name == name
+    assert found.strange.sum() == 1
+    assert encoder.columns_[int(found.strange.argmax())].name == name
     share = 1 / (N_ROWS + 1)
     assert found.values[0, -1] == pytest.approx((1 - share) / np.sqrt(share * (1 - share)), rel=1e-12)
 
@@ -201,7 +201,7 @@ def test_a_category_is_what_is_said_to_be_one():
     encoder = TableEncoder(categories=["code"]).fit(table)
     assert list(encoder.get_feature_names_out())[1:4] == ["code=101", "code=102", "code is missing"]
     whole = table.assign(code=[101, 102, 103] * 10)
-    assert encoder.encoded(whole).unseen[:, 1].tolist() == [False, False, True] * 10
+    assert encoder.encoded(whole).strange[:, 1].tolist() == [False, False, True] * 10
 
 
 def test_long_integers_are_categories_of_their_own():
@@ -356,7 +356,7 @@ def test_shares_are_added_up_by_column_and_strangeness_belongs_to_the_strange_ce
     rows.loc[2, ["finish", "line"]] = "violet", "B"
     found = encoder.encoded(rows)
     shares = np.arange(27.0).reshape(3, 9)
-    summed = encoder.by_column(shares, found.unseen)
+    summed = encoder.by_column(shares, found.strange)
     np.testing.assert_allclose(summed.sum(axis=1), shares.sum(axis=1), rtol=1e-15)
     # width, weight, finish (three coordinates), coated, line (none), note (two): the last one is strangeness.
     plain = shares @ np.array([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], *[[0, 0, 1, 0, 0, 0]] * 3, [0, 0, 0, 1, 0, 0],

@@ -182,7 +182,7 @@ class Scorer:
             shares = self.detector.explain(answers.rows[rows])
         except ValueError as error:
             raise click.ClickException(f"There are no reasons: {error} --reasons 0 leaves them out.") from error
-        against = np.clip(self.encoder.by_column(shares, answers.encoded.unseen[rows]), None, 0.0)
+        against = np.clip(self.encoder.by_column(shares, answers.encoded.strange[rows]), None, 0.0)
         return np.asarray(against / np.minimum(against.sum(axis=1, keepdims=True), -TINY))
 
     def expected(self, answers: Answers, rows: IndexArray) -> FloatArray:
@@ -331,7 +331,7 @@ class Run:
             return found
         table, encoder = piece.iloc[rows] if hasattr(piece, "iloc") else piece[rows], self.scorer.encoder
         cells = [encoder.cells(table, places_of(table), column.name) for column in encoder.columns_]
-        expected, unseen = self.scorer.expected(answers, rows), answers.encoded.unseen[rows]
+        expected, unseen = self.scorer.expected(answers, rows), answers.encoded.strange[rows]
         reasons = self.tally.add(cells, unseen, blame, expected, self.rows + rows + 1)
         p_values = answers.p_value
         self.tally.keep(

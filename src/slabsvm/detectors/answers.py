@@ -320,7 +320,7 @@ def _last_step_and_table(model: Any, X: Any, asked: str) -> tuple[Any, Any, Read
     table = None
     for place, (_, step) in enumerate(before):
         if hasattr(step, "by_column"):
-            table = ReadTable(step, step.encoded(taken_by(before[:place], X)).unseen)
+            table = ReadTable(step, step.encoded(taken_by(before[:place], X)).strange)
             before = before[:place] + before[place + 1 :]
             break
     refuse_mixers(before)

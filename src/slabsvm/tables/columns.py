@@ -421,7 +421,7 @@ class Encoded:
     values: FloatArray  # (n, n_outputs)
     # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
     # was never met, or a gap where there was none
-    unseen: BoolArray
+    strange: BoolArray
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -242,7 +242,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found, errors = _of_each(by_name, coded)
         if errors:
             raise TableError.of(errors, f"{counted(len(errors), 'column')} cannot be taken")
-        unseen = np.concatenate([one.unseen for one in found], axis=1)
+        unseen = np.concatenate([one.strange for one in found], axis=1)
         away = np.sqrt(self.n_rows_ * unseen.sum(axis=1, keepdims=True))
         return Encoded(np.concatenate([*(one.values for one in found), away], axis=1), unseen)
 
@@ -250,7 +250,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the cells of a column of a table, with the gaps that parameters name; `places` are `places_of(X)`."""
         return cells_of(X, places, name).without(self.gaps)
 
-    def by_column(self, shares: FloatArray, unseen: BoolArray) -> FloatArray:
+    def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
         """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
 
         The share of the last coordinate is divided equally among the unseen cells of a row. If a row has none, it is
@@ -260,7 +260,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = np.stack(
             [shares[:, end - width : end].sum(axis=1) for end, width in zip(ends, self._widths(), strict=True)], axis=1
         )
-        bearers = np.where(unseen.any(axis=1, keepdims=True), unseen, True)
+        bearers = np.where(strange.any(axis=1, keepdims=True), strange, True)
         return np.asarray(found + shares[:, -1:] * bearers / bearers.sum(axis=1, keepdims=True))
 
     def number_places(self) -> IndexArray:
@@ -304,7 +304,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.missing == "refuse":
             _refuse_gaps(cells)
         found = column.coded(cells, fill=self.missing == "impute")
-        values, unseen = found.values, found.unseen
+        values, unseen = found.values, found.strange
         if self._indicates(column):
             values = np.column_stack([values, cells.missing])
         elif self.missing == "indicate":
