@@ -328,7 +328,7 @@ class TestPaths:
         for name in ("pipe", "null", "out"):
             for command in (["fit", ready / "good.csv", "-o", name], ["inspect", ready / "model.slab", "--html", name]):
                 said = refused(run(*command))
-                assert f"{name} is a device or a pipe, whose place no file can take: name a file." in said
+                assert f"{name} is a device or a pipe, which no file can replace: name a file." in said
         assert Path("pipe").is_fifo()
         assert Path("null").is_symlink()
         assert Path("out").is_symlink()

@@ -70,7 +70,7 @@ class TestFit:
     def test_each_detector_scores_rejects_and_gives_reasons(self, run, ready, detector):
         result = run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector)
         assert result.exit_code == 0
-        held = "all that differ" if detector in ("kernel-density", "kernel-pca") else "its support vectors"
+        held = "all distinct rows" if detector in ("kernel-density", "kernel-pca") else "its support vectors"
         assert result.stdout.endswith(f"It holds rows of the table: {held}.\n")
         found = scored(run("score", "m.slab", ready / "new.csv"))
         assert not found["accepted"][1:5].any()
@@ -207,7 +207,7 @@ class TestScore:
         table[table.columns[::-1]].assign(operator="x").to_csv("other.csv", index=False)
         result = run("score", ready / "model.slab", "other.csv")
         assert result.stdout == expected
-        assert "Left out, since the model did not learn them: operator" in result.stderr
+        assert "Columns left out, as the model did not learn them: operator" in result.stderr
 
     def test_names_and_cells_that_hold_separators_come_back(self, run, ready):
         table = pd.read_csv(ready / "new.csv")
@@ -222,7 +222,7 @@ class TestScore:
         result = run("score", ready / "model.slab", "other.csv")
         found = scored(result)
         assert found["row"].tolist() == list(range(1, 61))
-        assert "Rows have numbers, since there is no column 'serial' to name them." in result.stderr
+        assert "Rows are numbered, because there is no column 'serial' to name them." in result.stderr
         named = scored(run("score", ready / "model.slab", ready / "new.csv", "--id", "note"))
         assert next(iter(named)) == "note"
 
@@ -257,7 +257,7 @@ class TestScore:
     def test_json_and_rows_do_not_share_the_standard_output(self, run, ready):
         result = run("score", ready / "model.slab", ready / "new.csv", "--json")
         assert result.exit_code == 2
-        assert "give the rows a file with -o" in result.stderr
+        assert "the rows need a file: name it with -o" in result.stderr
 
     def test_threads_change_nothing(self, run, ready):
         expected = run("score", ready / "model.slab", ready / "new.csv").stdout

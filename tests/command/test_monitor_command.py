@@ -257,7 +257,7 @@ class TestState:
         assert run(*again, "--alpha", ".02").exit_code == 0
         result = run(*again, "--alpha", ".05")
         assert result.exit_code == 1
-        assert "has begun with --alpha 0.02, which holds for the whole stream" in result.stderr
+        assert "was begun with --alpha 0.02, which holds for the whole stream" in result.stderr
         result = run(*again, "--reference", stream / "stream.csv")
         assert result.exit_code == 2
         assert "leave --reference out" in result.stderr
@@ -283,9 +283,9 @@ def test_inspect_says_what_was_found(run, ready, stream):
 def test_two_promises_at_once_are_refused(run, ready, stream):
     result = run("monitor", ready / "model.slab", stream / "stream.csv", "--alpha", ".1", "--run-length", 9)
     assert result.exit_code == 2
-    assert "are two promises: give one" in result.stderr
+    assert "exclude each other: give one" in result.stderr
     result = run("monitor", ready / "model.slab", stream / "stream.csv", "--json")
-    assert "give the rows a file with -o" in result.stderr
+    assert "the rows need a file: name it with -o" in result.stderr
 
 
 @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")

@@ -33,7 +33,7 @@ from slabsvm import (
 from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
 from slabsvm.conformal.remoteness import (
     far_rows,
-    innermost,
+    final_estimator,
     least_mass,
     limit_of,
     needs_reach,
@@ -136,7 +136,7 @@ def test_where_w_is_zero_the_calibration_says_that_chance_accepts_rows_far_away(
     fits = "5 of 5 fits" if method == "cross" else "The fit"
     for model in (make(), make_pipeline(FunctionTransformer(), make())):
         detector, told = wrapped(model, method, rows(X), two_sided=two_sided)
-        assert {innermost(fitted)[0].status_ for fitted in detector.estimators_} == {"degenerate"}
+        assert {final_estimator(fitted)[0].status_ for fitted in detector.estimators_} == {"degenerate"}
         assert [text.startswith(f"{fits} of the estimator found w = 0") for text in told] == [True]
         assert "whether rows infinitely far away are" in told[0]
         assert "own warning: The fitted w is zero" in told[0]
@@ -286,7 +286,7 @@ def test_reach_is_found_at_the_end_of_pipelines_and_searches():
     search = LabelFreeSearchCV(make_pipeline(StandardScaler(), plain), {"oneclasssvm__nu": [0.1]}, cv=3)
     for detector in (make_pipeline(StandardScaler(), plain), search):
         detector.fit(X)
-        model, rows = innermost(detector, far)
+        model, rows = final_estimator(detector, far)
         assert hasattr(model, "gamma_")
         np.testing.assert_allclose(rows, (far - X.mean(axis=0)) / X.std(axis=0))
         assert reach_of(detector, far, detector.decision_function(far))[0] < -100
@@ -294,10 +294,10 @@ def test_reach_is_found_at_the_end_of_pipelines_and_searches():
     assert reach_of(given, np.zeros((1, 60)), given.decision_function(np.zeros((1, 60))))[0] == np.inf
 
 
-def test_the_innermost_detector_is_the_best_of_a_search_at_the_end_of_steps():
+def test_the_final_estimator_is_the_best_of_a_search_at_the_end_of_steps():
     search, model, rows = LabelFreeSearchCV(OneClassSVM(), {}), OneClassSVM(), np.zeros((2, 1))
     search.best_estimator_ = make_pipeline(FunctionTransformer(lambda X: X + 1), model)
-    found, received = innermost(make_pipeline(FunctionTransformer(lambda X: X + 1), search), rows)
+    found, received = final_estimator(make_pipeline(FunctionTransformer(lambda X: X + 1), search), rows)
     assert found is model
     np.testing.assert_array_equal(received, 2.0)
 
@@ -380,13 +380,13 @@ def test_only_scores_of_an_rbf_kernel_have_a_limit():
 def test_rows_that_steps_take_beyond_float64_are_as_far_as_that_goes():
     X = np.array([[1.0, -2.0], [3.0, 0.5]])
     steps = make_pipeline(FunctionTransformer(lambda rows: rows * 1e300), OneClassSVM())
-    _, rows = innermost(steps, 1e10 * X)
+    _, rows = final_estimator(steps, 1e10 * X)
     largest = np.finfo(np.float64).max
     np.testing.assert_array_equal(rows, [[largest, -largest], [largest, largest]])
-    _, rows = innermost(make_pipeline(FunctionTransformer(), OneClassSVM()), X)
+    _, rows = final_estimator(make_pipeline(FunctionTransformer(), OneClassSVM()), X)
     np.testing.assert_array_equal(rows, X)
     # Without steps there is nothing to transform.
-    _, rows = innermost(make_pipeline(OneClassSVM()), X)
+    _, rows = final_estimator(make_pipeline(OneClassSVM()), X)
     assert rows is X
 
 

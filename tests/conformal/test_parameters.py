@@ -165,5 +165,5 @@ def test_weights_are_counts_up_to_the_largest_that_can_be_told_apart():
     np.testing.assert_array_equal(fit_arguments(np.zeros((2, 1)), None, {}).weights, [1.0, 1.0])
     most = fit_arguments(np.zeros((2, 1)), None, {"sample_weight": [5e14, 5e14]})
     np.testing.assert_array_equal(most.weights, [5e14, 5e14])
-    with pytest.raises(ValueError, match="these add up to"):
+    with pytest.raises(ValueError, match="These add up to"):
         fit_arguments(np.zeros((2, 1)), None, {"sample_weight": [5e14, 6e14]})

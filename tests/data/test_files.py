@@ -75,7 +75,7 @@ def test_a_file_takes_no_place_of_a_device_or_a_pipe(tmp_path, target, kind):
         os.mkfifo(place)
     else:
         linked(place, target)
-    with pytest.raises(OSError, match=f"it is {kind}.*, whose place no file can take"):
+    with pytest.raises(OSError, match=f"it is {kind}.*, which no file can replace"):
         write_whole(place, "new")
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
     assert place.is_symlink() == (target is not None)
@@ -85,7 +85,7 @@ def test_a_file_takes_no_place_of_a_device_or_a_pipe(tmp_path, target, kind):
 def test_a_folder_is_refused_before_anything_is_written(tmp_path, monkeypatch, name):
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(IsADirectoryError, match="it is a folder, and no file"), replacing(Path(name)):
+    with pytest.raises(IsADirectoryError, match="it is a folder, which no file"), replacing(Path(name)):
         pytest.fail("it was opened")
 
 

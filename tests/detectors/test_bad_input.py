@@ -755,7 +755,7 @@ def test_what_is_no_table_of_numbers_is_refused_in_words(name, X):
     for data, words, error in (
         ({"a": X[:, 0], "b": X[:, 1]}, r"(?s)X is a mapping.*pandas\.DataFrame.*column_stack", TypeError),
         (np.ma.array(X, mask=X > 4), "(?s)masked entries.*missing.*filled", ValueError),
-        (beyond, "(?s)too large|beyond the largest of float64", ValueError),
+        (beyond, "(?s)too large|beyond the largest number of float64", ValueError),
     ):
         for act in (lambda data=data: fitted(name, data), lambda data=data: model.predict(data)):
             with refused(words, error):
@@ -804,7 +804,7 @@ def test_weights_of_all_kinds_are_read_or_refused(X):
     for weights in (np.ones(60, dtype=bool), [1] * 60, 2.0, np.ma.array(np.ones(60)), np.ones(60, dtype=np.float16)):
         np.testing.assert_array_equal(OneClassSlabSVM().fit(X, sample_weight=weights).decision_function(X), usual)
     for weights, words, error in (
-        ([HUGE] + [1] * 59, "sample_weight holds a whole number that is beyond", ValueError),
+        ([HUGE] + [1] * 59, "sample_weight holds a whole number beyond", ValueError),
         ({0: 1.0}, "sample_weight is a mapping", TypeError),
         (np.ma.array(np.ones(60), mask=X[:, 0] > 4), "sample_weight is a masked array", ValueError),
         (np.full(60, 1j), "Complex data not supported", ValueError),

@@ -45,7 +45,7 @@ def test_two_tests_are_drawn_into_a_figure_of_ones_own():
 
 
 def test_there_is_nothing_to_draw_before_the_first_row():
-    with pytest.raises(ValueError, match=r"read no rows.*update\(X\) reads some"):
+    with pytest.raises(ValueError, match=r"read no rows.*Call update\(X\) first"):
         draw_monitor(DriftMonitor(DETECTOR).fit())
     with pytest.raises(NotFittedError):
         draw_monitor(DriftMonitor(DETECTOR))

@@ -7,6 +7,8 @@ without showing it fails.
 """
 
 import ast
+import importlib
+import inspect
 import re
 import shlex
 import warnings
@@ -190,6 +192,27 @@ def test_messages_and_docstrings_use_the_glossarys_words():
     files = [*(DOCS.parent / "src").rglob("*.py")]
     assert len(files) > 100
     assert not [(file.name, text) for file in files for text in texts(file) if re.search(OURS, text, re.IGNORECASE)]
+
+
+def test_public_names_use_the_glossarys_words():
+    def names(public: object) -> set[str]:
+        if not inspect.isclass(public):
+            return set(inspect.signature(public).parameters) if inspect.isfunction(public) else set()
+        methods = [member for name, member in inspect.getmembers(public, inspect.isfunction) if name[0] != "_"]
+        taken = {name for method in (public.__init__, *methods) for name in inspect.signature(method).parameters}
+        return taken | {name for name in dir(public) if name[0] != "_"}
+
+    modules = ("", ".bandwidth", ".features", ".metrics", ".display", ".files", ".selection")
+    offered = [
+        (name, getattr(module, name))
+        for module in (importlib.import_module(f"slabsvm{module}") for module in modules)
+        for name in module.__all__
+    ]
+    # The first three are deprecated names of version 0.1, the last is a parameter of TableEncoder.by_column.
+    old = {"strange_to", "strangers", "n_strangers", "strange"}
+    found = {name for own, public in offered for name in {own, *names(public)}}
+    assert len(found) > 300
+    assert {name for name in found if "strang" in name.lower()} == old
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.compiled import kernels as _kernels
-from slabsvm.gram.computed import Computed, SharedDistances, Sorted, Thin, gram_of
+from slabsvm.gram.computed import Computed, Explicit, SharedDistances, Sorted, gram_of
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import FromFunction
 from slabsvm.kernels.rbf import RBF
@@ -15,7 +15,7 @@ from slabsvm.kernels.rbf import RBF
 pytestmark = pytest.mark.numeric
 
 
-CHEAP = {"linear": Thin, "hellinger": Thin, "intersection": Sorted}
+CHEAP = {"linear": Explicit, "hellinger": Explicit, "intersection": Sorted}
 
 
 def samples(kind: str) -> np.ndarray:

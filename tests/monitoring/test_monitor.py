@@ -368,7 +368,7 @@ class TestRefusals:
                 return np.where(X[:, 0] > 2, np.nan, super().decision_function(X))
 
         monitor = DriftMonitor(Lost().fit(TRAINING)).fit(REFERENCE[REFERENCE[:, 0] < 2])
-        with pytest.raises(ValueError, match="score of row 1 of these, from 0, is NaN"):
+        with pytest.raises(ValueError, match="score of row 1, counted from 0, is NaN"):
             monitor.update(np.array([[0.0, 0.0], [3.0, 0.0]]))
 
     @pytest.mark.parametrize("y", [[1, 2], [1], [[1], [0]], ["a", "b"]], ids=str)

@@ -8,7 +8,7 @@ import pytest
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point, Status
 from slabsvm.gram.base import Dense
-from slabsvm.gram.computed import Thin
+from slabsvm.gram.computed import Explicit
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior
@@ -95,6 +95,6 @@ def test_a_face_is_solved_whose_matrix_is_held_or_fits_its_bytes(monkeypatch, n_
     near = np.array([[0.5, 0.2, 0.17, 0.13, 0.0]])
     best = np.array([[0.5, 0.5 / 3, 0.5 / 3, 0.5 / 3, 0.0]])
     start = Point(dual, near, near[0] + dual.linear)
-    found = _at_the_vertex_of(start, Thin(Linear(), np.eye(5)))
+    found = _at_the_vertex_of(start, Explicit(Linear(), np.eye(5)))
     np.testing.assert_allclose(found.multipliers, best if solved else near, atol=1e-15)
     np.testing.assert_allclose(_at_the_vertex_of(start, Dense(np.eye(5))).multipliers, best, atol=1e-15)

@@ -15,7 +15,7 @@ import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.computed import COARSE, Computed, Thin
+from slabsvm.gram.computed import COARSE, Computed, Explicit
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
@@ -74,7 +74,7 @@ def test_a_row_that_is_kept_is_not_computed_again(gram, monkeypatch):
 
 def test_where_products_are_cheap_no_rows_are_kept():
     X = np.random.default_rng(0).normal(size=(M, 3))
-    kept = KernelCache(Thin(Linear(), X), np.float64, 1e9)
+    kept = KernelCache(Explicit(Linear(), X), np.float64, 1e9)
     kept.fetch(np.arange(M))
     assert kept.kept_bytes == kept.most_rows == 0
     np.testing.assert_allclose(kept.product(np.ones(M)), X @ X.sum(axis=0))

@@ -173,7 +173,7 @@ def test_what_cannot_be_a_time_is_told():
             encoder.transform(pd.DataFrame({"t": ["2024-05-01 10:00", wrong]}))
     with pytest.raises(TableError, match="it holds numbers, where the model learned times"):
         encoder.transform(pd.DataFrame({"t": [1.0]}))
-    with pytest.raises(ValueError, match="times are of hour, weekday, elapsed, and not 'minute'"):
+    with pytest.raises(ValueError, match="times must be among hour, weekday, elapsed; got 'minute'"):
         TableEncoder(times=["minute"]).fit(table)
 
 

@@ -13,7 +13,7 @@ from slabsvm.command.terminal import (
     STATUSES,
     WORDS,
     about,
-    heard,
+    kept_warnings,
     named,
     plain_errors,
     printable,
@@ -39,7 +39,7 @@ LEAST_ROWS = 10
 @table_argument
 @column_options
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def check(*, table: Path, as_json: bool, **options: Any) -> None:
     """Say what `slabsvm fit` would do with each column of TABLE, and name all that is wrong at once.
 
@@ -51,12 +51,12 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
     from slabsvm.tables.plan import refused
 
     with plain_errors(), about(table):
-        with heard() as doubts:
+        with kept_warnings() as texts:
             content, encoder = read(table, options)
             plan = encoder.planned(content)
             plan = plan if options["id"] else plan.naming()
         if as_json:
-            say_json({"table": str(table), **facts_of(plan), "warnings": doubts})
+            say_json({"table": str(table), **facts_of(plan), "warnings": texts})
         else:
             say(f"{named(table)}: {counted(plan.n_rows, 'row')}, {counted(len(plan.names), 'column')}\n")
             for line in lines_of(plan):
@@ -64,8 +64,8 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
         if plan.errors:
             raise refused(plan.errors)
         if not as_json:
-            warn(doubts)
-            say(f"\nNothing is wrong. This learns it:\n  {learning_line(table)}")
+            warn(texts)
+            say(f"\nNothing is wrong. This command learns the table:\n  {learning_line(table)}")
 
 
 def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:

@@ -11,7 +11,18 @@ import click
 
 from slabsvm.command.check import MOST_LINES, lines_of, read
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, printable, say, say_json, steps, warn
+from slabsvm.command.terminal import (
+    STATUSES,
+    about,
+    kept_warnings,
+    named,
+    plain_errors,
+    printable,
+    say,
+    say_json,
+    steps,
+    warn,
+)
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
@@ -33,13 +44,13 @@ FEW = 5
     type=click.Choice(DETECTORS),
     default="auto",
     show_default=True,
-    help="auto: several detectors together, nothing to choose; calibrated: the same, with p-values that are promised.",
+    help="auto: several detectors together, nothing to choose; calibrated: the same, with guaranteed p-values.",
 )
 @recall_option
 @column_options
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws rows, of many.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw of rows.")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was learned as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was learned, as JSON.")
 def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, as_json: bool, **options: Any) -> None:
     """Learn TABLE, of good rows alone, and write a model that accepts rows like these.
 
@@ -54,11 +65,11 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
         with steps("Learning") as progress:
             model = learned(good, detector_of(detector, recall, seed, progress))
         found = model[-1]
-        decisions, strange = getattr(found, "loo_decisions_", None), []
+        decisions, outliers = getattr(found, "loo_decisions_", None), []
         if decisions is not None:
             # Those that would be rejected as new ones, the least normal first.
             order = decisions.argsort(kind="stable")[: int((decisions < 0).sum())]
-            strange = [good.names[place] for place in order]
+            outliers = [good.names[place] for place in order]
         facts = {
             "detector": type(found).__name__,
             "rows": len(good.rows),
@@ -66,16 +77,18 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
             "left_out": left_out(good.encoder),
             "recall": recall,
             "expected_recall": expected_recall(found),
-            "outliers": strange,
+            "outliers": outliers,
         }
         lines = [
             f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:",
             *lines_of(good.encoder.plan(), MOST_LINES),
             recall_said(found, recall),
         ]
-        if strange:
-            few = ", ".join(printable(strange[:FEW]))
-            lines.append(f"{len(strange):,} of the learned rows would be rejected as new rows; the least normal: {few}")
+        if outliers:
+            few = ", ".join(printable(outliers[:FEW]))
+            lines.append(
+                f"{len(outliers):,} of the learned rows would be rejected as new rows; the least normal: {few}"
+            )
         return model, facts, lines
 
     carried_out(table, output, options, learn, as_json=as_json)
@@ -107,9 +120,9 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
             weights = cells.numbers().values
             wrong = ~(weights >= 0)
             if wrong.any():
-                raise cells.error("a weight is a number, and not negative", int(wrong.argmax()))
+                raise cells.error("a weight must be a number, and at least 0", int(wrong.argmax()))
             if not weights.any():
-                raise cells.error("all weights are 0, so that no row counts")
+                raise cells.error("all weights are 0, so no row counts")
         names = [str(number + 1) for number in range(len(table))]
         if encoder.id_column is not None:
             names = cells_of(table, columns, encoder.id_column).named()
@@ -130,13 +143,13 @@ def carried_out(
     learn returns the model, facts for JSON, and lines; it may write a report.
     """
     with plain_errors("output", "report", table=table, output=output, report=report):
-        with heard() as doubts:
+        with kept_warnings() as texts:
             model, facts, lines = learn(good_rows(table, options))
-        keep(model, output, facts, lines, doubts, as_json=as_json)
+        keep(model, output, facts, lines, texts, as_json=as_json)
 
 
 def keep(
-    model: Pipeline, output: Path | None, facts: dict[str, Any], lines: list[str], doubts: list[str], *, as_json: bool
+    model: Pipeline, output: Path | None, facts: dict[str, Any], lines: list[str], texts: list[str], *, as_json: bool
 ) -> None:
     """Write a model, where it has a place, and say what was learned: facts as JSON, or lines; and what is doubtful."""
     from slabsvm import KernelDensityDetector, KernelPCADetector
@@ -145,14 +158,14 @@ def keep(
     if output is not None:
         save(model, output)
     if as_json:
-        say_json({"model": None if output is None else str(output), **facts, "warnings": doubts})
+        say_json({"model": None if output is None else str(output), **facts, "warnings": texts})
         return
     for line in lines:
         say(line)
-    warn(doubts)
+    warn(texts)
     if output is not None:
         keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
-        rows = "all that differ" if keeps_all else "its support vectors"
+        rows = "all distinct rows" if keeps_all else "its support vectors"
         say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 
@@ -192,9 +205,9 @@ def learned(good: GoodRows, after: list[Any]) -> Pipeline:
     rows, weights = good.rows, good.weights
     for _, step in after[:-1]:
         rows = step.fit_transform(rows, **({} if weights is None else {"sample_weight": weights}))
-        strange = ~np.isfinite(rows).all(axis=0)
-        if strange.any():
-            (name,) = printable([good.encoder.get_feature_names_out()[strange.argmax()]])
+        infinite = ~np.isfinite(rows).all(axis=0)
+        if infinite.any():
+            (name,) = printable([good.encoder.get_feature_names_out()[infinite.argmax()]])
             heavy = "" if weights is None else ", or the weights are"
             raise click.ClickException(
                 f"{name} cannot be standardised: its values are too large for float64{heavy}. Divide by a power of ten."

@@ -31,8 +31,8 @@ EMPTY_CELLS = {
 
 @click.command(short_help="Say what a model has learned.", epilog=STATUSES)
 @click.argument("model", type=FILE)
-@click.option("--json", "as_json", is_flag=True, help="Say it as JSON.")
-@click.option("--html", type=FILE, metavar="PAGE", help="Write one page with pictures, too, that holds all it shows.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--html", type=FILE, metavar="PAGE", help="Write one self-contained page with pictures, too.")
 def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     """Say what MODEL has learned: columns, recall, support vectors, planes, certificates, warnings.
 
@@ -47,7 +47,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
 
         if (monitor := state_of(model)) is not None:
             if html is not None:
-                raise click.UsageError("--html is for models: a monitor's picture is slabsvm.display.draw_monitor.")
+                raise click.UsageError("--html takes models only. slabsvm.display.draw_monitor draws a monitor.")
             if as_json:
                 say_json(facts_of(monitor))
             else:

@@ -9,7 +9,7 @@ import click
 
 from slabsvm.command.fit import expected_recall, keep, recall_said
 from slabsvm.command.options import FILE, TABLE, output_option, reading_of, reading_options, table_argument
-from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, say, steps
+from slabsvm.command.terminal import STATUSES, about, kept_warnings, named, plain_errors, say, steps
 from slabsvm.runtime.caller import counted
 
 # The column that someone fills in, and what may stand there.
@@ -21,7 +21,7 @@ ANSWERS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 @click.argument("model", type=FILE)
 @table_argument
 @output_option
-@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
+@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many to choose.")
 @reading_options
 def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) -> None:
     """Write rows of TABLE that someone should label, by the MODEL, with an empty column, "outlier".
@@ -57,14 +57,14 @@ def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) ->
 @click.option("--from", "training", type=TABLE, required=True, help="The table of good rows that MODEL learned.")
 @click.option("-o", "--output", type=FILE, required=True, help="The model file to write.")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was learned as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was learned, as JSON.")
 def learn(
     *, model: Path, answers: tuple[Path, ...], training: Path, output: Path, as_json: bool, **options: Any
 ) -> None:
     """Learn the good rows again, with the ANSWERS to what `slabsvm ask` wrote: all such files so far.
 
     Outliers are told from good rows by one more member of the model. Good ones are learned, and have no say in the
-    threshold: rows that were chosen because they seemed strange are no random ones.
+    threshold: rows that were chosen because they looked abnormal are no random sample.
 
     \b
     slabsvm learn model.slab answers.csv --from good.csv -o better.slab
@@ -87,7 +87,7 @@ def learn(
         weights = None if encoder.weight_column is None else good[encoder.weight_column].to_numpy(dtype=float)
         labelled = {"known_outliers": known[is_outlier], "known_positives": known[~is_outlier]}
         rows = {name: encoder.transform(some) for name, some in labelled.items() if len(some)}
-        with heard() as doubts, steps("Learning") as progress:
+        with kept_warnings() as texts, steps("Learning") as progress:
             detector.set_params(progress=progress).fit(encoder.transform(good), sample_weight=weights, **rows)
         fitted = Pipeline([(pipeline.steps[0][0], encoder), ("detector", detector)])
         counts = {name: len(some) for name, some in labelled.items()}
@@ -98,7 +98,7 @@ def learn(
             f"{counted(others, 'row')} that looked abnormal and are good.",
             recall_said(detector, detector.recall),
         ]
-        keep(fitted, output, facts, lines, doubts, as_json=as_json)
+        keep(fitted, output, facts, lines, texts, as_json=as_json)
 
 
 def _model_and_reading(path: Path, options: dict[str, Any]) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""The subcommand `monitor`: whether a stream of rows is still of the world that a model has learned.
+"""The subcommand `monitor`: whether the distribution of a stream of rows has changed.
 
 The stream is read, written and kept piece by piece.
 """
@@ -23,7 +23,7 @@ from slabsvm.command.terminal import (
     STATUSES,
     about,
     counting,
-    heard,
+    kept_warnings,
     named,
     plain_errors,
     say,
@@ -68,7 +68,7 @@ KEPT_EVERY = 10_000
 @click.option(
     "--reference", type=FILE, help="A table of good rows that were not learned. [default: the model's own rows]"
 )
-@click.option("--state", type=FILE, help="Go on from this file, if it is there, and keep in it what was found.")
+@click.option("--state", type=FILE, help="The file of the stream's state: go on from it if it is there, and write it.")
 @click.option(
     "--window",
     type=click.IntRange(min=1),
@@ -80,7 +80,7 @@ KEPT_EVERY = 10_000
 @click.option("--fail-on-alarm", is_flag=True, help=f"Exit with status {ALARM} if an alarm was raised.")
 @click.option("--id", metavar="NAME", help="The column that names the rows. [default: the model's, or numbers]")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was found as JSON, on the standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found, as JSON.")
 def monitor(
     *,
     model: Path,
@@ -106,12 +106,12 @@ def monitor(
     slabsvm monitor model.slab new.csv -o monitored.csv --state stream.slab --fail-on-alarm
     """
     if as_json and str(output) == "-":
-        raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
+        raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     asked = {name: options.pop(name) for name in OF_A_STREAM}
     context = click.get_current_context()
     given = {name for name in OF_A_STREAM if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     if {"alpha", "run_length"} <= given:
-        raise click.UsageError("--alpha and --run-length are two promises: give one.")
+        raise click.UsageError("--alpha and --run-length exclude each other: give one of them.")
     files = {"model": model, "table": table, "output": output, "reference": reference, "state": state}
     with plain_errors("state", lines="output", **files):
         from slabsvm.command.scoring import RowNames, columns_read, loaded, output_file, say_columns, separator_of
@@ -130,7 +130,12 @@ def monitor(
                 watched = begun(pipeline, rows, asked)
         watch = Watch(watched, names, state, str(output) == "-" or is_stream(output))
         how = reading_of(options, **columns_read(names), live=True)
-        with heard() as doubts, about(table), output_file(output) as file, counting("Reading", output) as progress:
+        with (
+            kept_warnings() as texts,
+            about(table),
+            output_file(output) as file,
+            counting("Reading", output) as progress,
+        ):
             try:
                 watch.read(pieces(table, how), file, separator_of(output), progress)
             except KeyboardInterrupt:
@@ -143,10 +148,10 @@ def monitor(
         watch.keep()
         if not watch.ended:
             say_unread(watch.rows)
-        warn(doubts)
+        warn(texts)
         say_columns(names)
         if as_json:
-            say_json({**facts_of(watch.monitor), "rows_now": watch.rows, "output": str(output), "warnings": doubts})
+            say_json({**facts_of(watch.monitor), "rows_now": watch.rows, "output": str(output), "warnings": texts})
         else:
             say(watch.monitor.summary(), err=True)
         if fail_on_alarm and watch.monitor.alarm_:
@@ -267,14 +272,14 @@ def gone_on(pipeline: Pipeline, state: Path, asked: dict[str, Any]) -> DriftMoni
         return content.getvalue()  # of equal models they are equal
 
     if (monitor := state_of(state)) is None:
-        raise click.ClickException(f"{state} holds a model, and not the state of a monitor.")
+        raise click.ClickException(f"{state} holds a model, and not the state of a monitor. Name another --state.")
     if bytes_of(monitor.estimator) != bytes_of(pipeline):
         raise click.ClickException(f"{state} is the state of a stream under another model. Name another --state.")
     for name, value in asked.items():
         if getattr(monitor, name) != value:
             option = name.replace("_", "-")
             raise click.ClickException(
-                f"{state} has begun with --{option} {getattr(monitor, name)}, which holds for the whole stream. Leave "
+                f"{state} was begun with --{option} {getattr(monitor, name)}, which holds for the whole stream. Leave "
                 "the option out, or name another --state for a new beginning."
             )
     return monitor

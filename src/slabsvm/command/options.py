@@ -56,15 +56,15 @@ recall_option = click.option(
 )
 # How a table is read: each is a field of `Reading`.
 reading_options = _together(
-    click.option("--format", type=click.Choice(FORMATS), help="What the table is. [default: by its name, or csv]"),
-    click.option("--separator", metavar="CHARACTER", help="Between a text's cells. [default: by the file]"),
+    click.option("--format", type=click.Choice(FORMATS), help="The table's format. [default: by its name, or csv]"),
+    click.option("--separator", metavar="CHARACTER", help="Character between cells of a text. [default: by the file]"),
     click.option(
         "--decimal",
         metavar="CHARACTER",
         default=",.",
-        help="The decimal mark, . or , where a column does not tell, as 1.234. [default: that of the others]",
+        help="The decimal mark, . or , of columns that do not decide it, as 1.234. [default: that of the others]",
     ),
-    click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="Of a text."),
+    click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="The encoding of a text."),
     click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
     click.option("--array", metavar="NAME", help="Which array of an NPZ file."),
 )
@@ -80,17 +80,17 @@ column_options = _together(
         metavar="PARTS",
         default="hour,weekday",
         show_default=True,
-        help="What is learned of times, of hour, weekday and elapsed (days), or none.",
+        help="What to learn of times: of hour, weekday and elapsed (days), or none.",
     ),
     click.option("--gaps", **NAMES, help="Texts that are empty cells, such as err."),
     click.option("--id", metavar="NAME", help="The column that names the rows."),
-    click.option("--weight", metavar="NAME", help="The column that weighs the rows: 2 is as good as twice."),
+    click.option("--weight", metavar="NAME", help="The column of row weights: a row of weight 2 counts twice."),
     click.option(
         "--missing",
         type=click.Choice(("indicate", "impute", "refuse")),
         default="indicate",
         show_default=True,
-        help="Empty cells: the median, and a coordinate that says so; the median alone; or an error.",
+        help="Empty cells: fill in the median and mark it; fill in the median; or stop.",
     ),
 )
 

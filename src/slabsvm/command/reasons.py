@@ -102,11 +102,11 @@ class ReasonCounts:
         self.outliers: list[Outlier] = []  # those with the least decisions
 
     def add(
-        self, cells: list[Cells], strange: BoolArray, blame: FloatArray, expected: FloatArray, numbers: IndexArray
+        self, cells: list[Cells], unseen: BoolArray, blame: FloatArray, expected: FloatArray, numbers: IndexArray
     ) -> list[list[Reason]]:
         """Count rejected rows, of these numbers, and return the reasons of each, the heaviest first.
 
-        Each has a row of `strange`, `blame` and `expected`, (n, n_columns), and of the cells.
+        Each has a row of `unseen`, `blame` and `expected`, (n, n_columns), and of the cells.
         """
         self.blame += blame.sum(axis=0)
         found = []
@@ -126,7 +126,7 @@ class ReasonCounts:
                     EMPTY
                     if read[place].missing[number]
                     else NEVER_SEEN
-                    if strange[number, place]
+                    if unseen[number, place]
                     else WAYS[beyond[place][number]],
                     writings[place],
                 )

@@ -118,7 +118,7 @@ class Histogram:
 
 @dataclass
 class Drift:
-    """Whether the rows, in their order, are still of the world that the model has learned."""
+    """A test of whether the distribution of the rows changes, in their order."""
 
     monitor: Any  # fitted DriftMonitor, or None
     why_not: str = ""
@@ -131,7 +131,7 @@ class Drift:
         try:
             return cls(DriftMonitor(model).fit(None))
         except (ValueError, TypeError, AttributeError):
-            return cls(None, f"{type(model[-1]).__name__} keeps no scores of the learned rows, by which drift is told")
+            return cls(None, f"{type(model[-1]).__name__} keeps no scores of the learned rows to compare with")
 
     def __call__(self, piece: Any, answers: Answers) -> None:
         """Read a piece."""
@@ -142,7 +142,7 @@ class Drift:
     def said(self) -> str:
         """Return the verdict."""
         if self.monitor is None:
-            return f"No verdict: {self.why_not}."
+            return f"Drift was not tested: {self.why_not}."
         if self.monitor.alarm_:
             return (
                 f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. At most "
@@ -160,7 +160,7 @@ def page(run: Run, histogram: Histogram, drift: Drift, *, name: str, model: str)
         mean, spread = expected * run.rows, 2.0 * np.sqrt(expected * (1.0 - expected) * run.rows)
         low, high = max(0.0, mean - spread), min(float(run.rows), mean + spread)
         foretold = (
-            f"Of {run.rows:,} good rows {low:,.0f} to {high:,.0f} would be ({expected:.1%}, give or take chance). "
+            f"Of {run.rows:,} good rows, {low:,.0f} to {high:,.0f} are expected to be ({expected:.1%}, and chance). "
         )
         beside = "more than" if rejected > high else "fewer than" if rejected < low else "as many as"
         foretold += f"These are {beside} expected."

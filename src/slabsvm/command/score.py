@@ -13,7 +13,7 @@ from slabsvm.command.terminal import (
     TOO_MANY_REJECTED,
     about,
     counting,
-    heard,
+    kept_warnings,
     named,
     plain_errors,
     say,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--alpha",
     type=Share(0, 1, min_open=True, max_open=True),
-    help="Reject rows with p-values up to this share of good rows. [default: the model's threshold]",
+    help="Reject rows with p-values of at most this. [default: the model's threshold]",
 )
 @click.option(
     "--reasons",
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     default=3,
     show_default=True,
     metavar="N",
-    help="For rejected rows, the N columns that say most why; 0 is faster.",
+    help="Name the N columns that push a rejected row out most; 0 is faster.",
 )
 @click.option(
     "--fail-above",
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
 )
 @click.option("--html", type=FILE, metavar="REPORT", help="Write one page, too, on what was rejected, and why.")
 @click.option("--id", metavar="NAME", help="The column that names the rows. [default: the model's, or numbers]")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads to use.")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say how many are rejected as JSON, on the standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print how many are rejected, as JSON.")
 def score(
     *,
     model: Path,
@@ -86,7 +86,7 @@ def score(
     slabsvm score model.slab new.csv -o scored.csv --html report.html
     """
     if as_json and str(output) == "-":
-        raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
+        raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
         from slabsvm.command.report import Drift, Histogram, page
         from slabsvm.command.scoring import (
@@ -112,13 +112,18 @@ def score(
             drift = Drift.of(pipeline)
             run.readers += [histogram, drift]
         how = reading_of(options, **columns_read(names))
-        with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
+        with (
+            kept_warnings() as texts,
+            about(table),
+            output_file(output) as file,
+            counting("Scoring", output) as progress,
+        ):
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:
             write_whole(html, page(run, histogram, drift, name=table.name, model=model.name))
         if not run.ended:
             say_unread(run.rows)
-        warn(doubts)
+        warn(texts)
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
@@ -129,7 +134,7 @@ def score(
                     "fail_above": fail_above,
                     "failed": too_many,
                     "output": str(output),
-                    "warnings": doubts,
+                    "warnings": texts,
                 }
             )
         else:

@@ -81,9 +81,9 @@ def columns_read(names: RowNames) -> dict[str, Any]:
 def say_columns(names: RowNames) -> None:
     """Say on the standard error which columns were left out, and where rows have no names."""
     if names.further:
-        say(f"Left out, since the model did not learn them: {', '.join(printable(names.further[:20]))}", err=True)
+        say(f"Columns left out, as the model did not learn them: {', '.join(printable(names.further[:20]))}", err=True)
     if names.unnamed:
-        say(f"Rows have numbers, since there is no column {names.encoder.id_column!r} to name them.", err=True)
+        say(f"Rows are numbered, because there is no column {names.encoder.id_column!r} to name them.", err=True)
 
 
 class LineWriter:
@@ -152,7 +152,8 @@ class Scorer:
         p_values = _p_values_of(detector)
         if alpha is not None and p_values is None:
             raise click.ClickException(
-                f"{type(detector).__name__} has no p-values for --alpha: it keeps no scores of its rows."
+                f"{type(detector).__name__} has no p-values for --alpha: it keeps no scores of its rows. Leave --alpha "
+                "out, or fit with --detector calibrated."
             )
         return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
@@ -216,7 +217,7 @@ def _p_values_of(detector: Any) -> PValues | None:
     return None if learned is None else lambda _, score: shares_of(learned, score - detector.offset_)
 
 
-# The columns that speak against a row, and the members of the detector that find it strange.
+# The columns that speak against a row, and the members of the detector that find it abnormal.
 Reasons = tuple[list[Reason], list[str]]
 
 
@@ -312,7 +313,7 @@ class Run:
             yield json.dumps({**facts, "strange_to": members}, ensure_ascii=False, allow_nan=False) + "\n"
 
     def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
-        """Return for each rejected row the columns that speak most against it, and the members that find it strange.
+        """Return for each rejected row the columns that speak most against it, and the members that find it abnormal.
 
         Where no reasons are asked for, a few rows tell which column speaks against most.
         """
@@ -330,8 +331,8 @@ class Run:
             return found
         table, encoder = piece.iloc[rows] if hasattr(piece, "iloc") else piece[rows], self.scorer.encoder
         cells = [encoder.cells(table, places_of(table), column.name) for column in encoder.columns_]
-        expected, strange = self.scorer.expected(answers, rows), answers.encoded.strange[rows]
-        reasons = self.tally.add(cells, strange, blame, expected, self.rows + rows + 1)
+        expected, unseen = self.scorer.expected(answers, rows), answers.encoded.strange[rows]
+        reasons = self.tally.add(cells, unseen, blame, expected, self.rows + rows + 1)
         p_values = answers.p_value
         self.tally.keep(
             [
@@ -412,8 +413,8 @@ def loaded(path: Path) -> Pipeline:
     model = load(path)
     if isinstance(model, DriftMonitor):
         raise click.ClickException(
-            f"{path} is the state of a stream that `slabsvm monitor` keeps, and not a model: `slabsvm inspect` says "
-            "what was found, and the model is the file that it was begun with."
+            f"{path} is the state of a stream that `slabsvm monitor` keeps, not a model. Give the model file that the "
+            "stream was begun with. `slabsvm inspect` says what the state holds."
         )
     before, detector = unwrapped(model)
     if not before or not isinstance(before[0][1], TableEncoder):

@@ -154,7 +154,7 @@ def with_options(text: str) -> str:
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
+def kept_warnings() -> Iterator[list[str]]:
     """Keep this package's warnings, each once, for the command to say; those of other libraries are dropped."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -207,7 +207,7 @@ def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
     if is_stream(path):
         if streams:
             return
-        raise click.ClickException(f"{path} is a device or a pipe, whose place no file can take: name a file.")
+        raise click.ClickException(f"{path} is a device or a pipe, which no file can replace: name a file.")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: name a file in it.")
     if not path.parent.is_dir():

@@ -39,10 +39,10 @@ MEASURED = "mean_"
 @click.option("--html", type=FILE, metavar="REPORT", help="Write one page, too, on what was tried, with a picture.")
 @click.option("--folds", type=click.IntRange(min=2), metavar="N", help="Cross-validate. [default: leave-one-out]")
 @column_options
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws synthetic outliers.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of synthetic outliers.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads to use.")
 @reading_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was seen as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was measured, as JSON.")
 def tune(
     *,
     table: Path,

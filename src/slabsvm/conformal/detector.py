@@ -37,7 +37,7 @@ from slabsvm.conformal.p_values import (
     whole_down,
     whole_up,
 )
-from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
+from slabsvm.conformal.remoteness import deciding_reach, far_rows, final_estimator, largest_answer, limit_of
 from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, explanation_of, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few, takes_unnamed
@@ -65,7 +65,7 @@ BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whet
 
 
 class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or separates no rows."""
+    """A calibration that keeps its rate, but accepts every row or rows far away, or tells no rows apart."""
 
 
 class Wrapping(BaseEstimator):
@@ -121,7 +121,7 @@ class Wrapping(BaseEstimator):
 
 def found_no_direction(detectors: Sequence[Any]) -> list[str]:
     """Return the warnings of those fits of some detectors that found w = 0: which rows they reject is chance."""
-    models = [innermost(detector)[0] for detector in detectors]
+    models = [final_estimator(detector)[0] for detector in detectors]
     # A ball needs no direction: around the origin it tells near from far.
     kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
     return [model.warning_ for model in models if isinstance(model, kinds) and model.status_ == "degenerate"]
@@ -260,7 +260,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
-        """Learn and calibrate, and return -1 for each row of X that is an outlier among the others, +1 for the rest.
+        """Learn and calibrate; return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
         The p-value of a row comes from a model that has not learned it: the model that held it out, or for a row that
         "split" has learned, its leave-one-out score. Detectors of other libraries and rows of weight 0 have none and
@@ -303,7 +303,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         return np.where(scores >= self._sufficient_level(alpha), 1, -1)
 
     def novelties(self, X: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
-        """Return which rows of a batch are outliers; on average at most a share fdr of these is false.
+        """Return which rows of a batch are outliers; on average at most a share fdr of them are false alarms.
 
         It uses `benjamini_hochberg`. The guarantee holds for "split" and "prefit".
         """
@@ -378,8 +378,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(given.X, pairwise=self._pairwise))
-        for doubt in self._doubts():
-            warn(doubt, CalibrationWarning)
+        for text in self._warnings():
+            warn(text, CalibrationWarning)
         for text in filter(None, self._odd_rows(given, members)):
             warn(text, SlabCollapseWarning)
         return members
@@ -407,31 +407,31 @@ class ConformalDetector(OutlierMixin, Wrapping):
             "groups, if you gave groups), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
         )
 
-    def _doubts(self) -> list[str]:
+    def _warnings(self) -> list[str]:
         """Return the warnings after calibration."""
         if self.offset_ == 0:
             return [self._too_few(self.alpha)]
-        doubts = []
+        texts = []
         warned, n_fits = found_no_direction(self.estimators_), len(self.estimators_)
         if warned:
             fits = "The fit" if n_fits == 1 else f"{len(warned)} of {n_fits} fits"
-            doubts.append(f"{fits} of the estimator found w = 0: {BY_CHANCE}. The fit's own warning: {warned[0]}")
+            texts.append(f"{fits} of the estimator found w = 0: {BY_CHANCE}. The fit's own warning: {warned[0]}")
         if self.far_p_value_ > self.offset_ * (1 + WHOLE) and len(warned) < n_fits:
-            doubts.append(
+            texts.append(
                 f"Rows infinitely far away are accepted: one has the p-value {self.far_p_value_:.3g}, and alpha is "
                 f"{self.alpha:g}. {FAR_REMEDY}"
             )
         if self.out_of_reach_ > self.alpha:
             share = f"{self.out_of_reach_:.0%} of the calibration samples"
-            doubts.append(f"{share} are out of the kernel's reach. {REACH_REMEDY}")
-        return doubts
+            texts.append(f"{share} are out of the kernel's reach. {REACH_REMEDY}")
+        return texts
 
     def _odd_rows(self, given: FitArguments, members: Sequence[Calibrated]) -> list[str]:
         """Return warnings of rows by which a calibration is not what it seems, or empty texts."""
         texts = [self._misjudged_repeats(given.X, members[0])]
         if self.method != "prefit":
             # A fit that was given has said itself that a few rows make its scale.
-            model, rows = innermost(self.estimators_[0], given.X)
+            model, rows = final_estimator(self.estimators_[0], given.X)
             if isinstance(model, Detector) and not get_tags(model).input_tags.pairwise:
                 texts.append(scale_by_few(model, rows_of(model, rows)))
         if given.groups is not None or self.offset_ == 0:

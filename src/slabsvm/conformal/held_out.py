@@ -16,7 +16,7 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.p_values import MOST_SAMPLES
-from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
+from slabsvm.conformal.remoteness import final_estimator, needs_reach, reach_of, reach_without_own
 from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import Distinct, equal_rows, near_copies, numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
@@ -52,7 +52,7 @@ class Calibrated:
 
     def leave_out_learned(self, X: Any, scores: FloatArray, reach: FloatArray) -> None:
         """Put the left-out scores of the rows that the detector has learned, where it has any, and their reach."""
-        model, learned = innermost(self.detector)[0], self.learned
+        model, learned = final_estimator(self.detector)[0], self.learned
         if learned is None or not hasattr(model, "loo_scores_"):
             return
         scores[learned] = model.loo_decisions_
@@ -124,7 +124,7 @@ def fit_arguments(X: Any, groups: Any, parameters: Mapping[str, Any]) -> FitArgu
             return FitArguments(X, {**parameters, "groups": numbers}, shares, numbers)
         if not weights.sum() <= MOST_SAMPLES:
             raise ValueError(
-                f"Calibration takes sample weights for counts of rows, and these add up to {weights.sum():.3g}. "
+                f"Calibration takes sample weights as counts of rows. These add up to {weights.sum():.3g}. "
                 f"Counts above {MOST_SAMPLES:.0e} are not exact. Divide the weights."
             )
     return FitArguments(X, parameters, weights)
@@ -153,7 +153,7 @@ def _by_leave_one_out(detector: Any, given: FitArguments) -> Calibrated:
     scores = left_out_decisions(fitted, needed_by="method='leave-one-out'", remedy="Use method='split' or 'cross'.")
     # A weight may vanish beside the largest.
     weights = np.where(np.isnan(scores), 0.0, given.weights)
-    model, rows = innermost(fitted, given.X)
+    model, rows = final_estimator(fitted, given.X)
     distinct = distinct_of(model, rows, weights) if given.groups is None else None
     kept, reach = np.flatnonzero(weights > 0), reach_without_own(fitted, given.X)
     return Calibrated(fitted, scores[kept], reach[kept], weights[kept], kept, distinct=distinct)

@@ -1,4 +1,4 @@
-"""Conformal p-values from scores, and novelties of a batch from p-values: arithmetic on arrays.
+"""Conformal p-values from scores, and novelties of a batch from p-values, on arrays.
 
 Let c_1, ..., c_n be the scores of positives that a detector has not learned (larger is more normal). A new sample of
 score s gets
@@ -89,7 +89,7 @@ def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool 
 
 
 def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
-    """Return which samples of a batch, (n_samples,), are novelties, of which at most a share fdr is false on average.
+    """Return which samples of a batch, (n_samples,), are novelties; on average at most a share fdr of them are false.
 
     The procedure of Benjamini and Hochberg: with p_(1) <= ... <= p_(n), the smallest k are novelties, k being the
     largest with p_(k) <= fdr k / n. Conformal p-values of one split are dependent; the procedure is valid for them

@@ -41,7 +41,7 @@ TIMES_LARGEST = 1e6
 LEAST_SIZE = 1e-30
 
 
-def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
+def final_estimator(detector: Any, X: Any = None) -> tuple[Any, Any]:
     """Return the detector at the end of pipelines and searches, and rows as it receives them."""
     before, final = unwrapped(detector)
     if X is None or not before:
@@ -57,14 +57,14 @@ def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
 
 def needs_reach(detector: Any) -> bool:
     """Return whether scores alone do not order rows out of the detector's reach: a slab's fall with the mass."""
-    model, _ = innermost(detector)
+    model, _ = final_estimator(detector)
     return _has_mass(model) and not _ranks_by_mass(model)
 
 
 def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     """Return the log kernel mass of rows out of an RBF kernel's reach, by their decisions; else infinity, (n,)."""
     reach = np.full(len(decisions), np.inf)
-    model, _ = innermost(detector)
+    model, _ = final_estimator(detector)
     if not _has_mass(model):
         return reach
     least = least_mass(model)
@@ -76,7 +76,7 @@ def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
         low = np.abs(decisions - limit_of(model)) <= 2 * least
     some = np.flatnonzero(low)
     if len(some):
-        _, rows = innermost(detector, _safe_indexing(X, some))
+        _, rows = final_estimator(detector, _safe_indexing(X, some))
         reach[some] = _where_little(model.model_.expansion.log_mass(rows_of(model, rows), None), least)
     return reach
 
@@ -88,7 +88,7 @@ def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
 
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
     """Return `reach_of` of the training rows, each without the model's kernel function around it, or its group's."""
-    model, rows = innermost(detector, X)
+    model, rows = final_estimator(detector, X)
     every = np.ones(len(model.loo_scores_), dtype=bool)
     if not _has_mass(model):
         return np.full(len(every), np.inf)
@@ -99,7 +99,7 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
 
 def limit_of(detector: Any) -> float:
     """Return the decision_function of a row infinitely far away; -inf without an RBF kernel, or if mass ranks rows."""
-    model, _ = innermost(detector)
+    model, _ = final_estimator(detector)
     if not needs_reach(model):
         return -np.inf
     samples = model.model_.expansion.samples

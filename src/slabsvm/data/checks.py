@@ -56,7 +56,7 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
         raise ValueError(f"{_odd_cell(values)} {REMEDY_OF_CELLS}") from error
     except OverflowError as error:
         raise ValueError(
-            f"{name} holds a whole number that is beyond the largest of float64, 1.8e308 ({error}). Scale {name}, or "
+            f"{name} holds a whole number beyond the largest number of float64, 1.8e308 ({error}). Scale {name}, or "
             "take logarithms."
         ) from error
 

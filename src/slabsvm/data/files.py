@@ -114,10 +114,10 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """
     with named_errors(path):
         if path.is_dir():
-            raise OSError(errno.EISDIR, "it is a folder, and no file can take its place", str(path))
+            raise OSError(errno.EISDIR, "it is a folder, which no file can replace. Name a file in it", str(path))
         if is_stream(path):
             kind = KINDS.get(stat.S_IFMT(path.stat().st_mode), "a device")
-            raise OSError(errno.EINVAL, f"it is {kind}, whose place no file can take. Name a file", str(path))
+            raise OSError(errno.EINVAL, f"it is {kind}, which no file can replace. Name a file", str(path))
         with beside(path) as (part, file):
             yield file
             file.flush()

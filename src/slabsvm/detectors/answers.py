@@ -215,7 +215,7 @@ def explain(model: Any, X: Any) -> Any:
 
 
 def p_values(model: Any, X: Any) -> FloatArray:
-    """Return the p-value of each row, shape (n_samples,): of new positives a share of about p has at most p.
+    """Return the p-value of each row, shape (n_samples,): about a share p of new positives has a p-value of at most p.
 
     That is the method of that name of the detector at the end of pipelines and searches, such as `AutoSlabSVM` and
     `ConformalDetector`, which promises it. Of others it is the share of the learned rows, each without itself, that are
@@ -281,7 +281,7 @@ class ReadTable:
     """A table's rows at the step that reads tables: a `TableEncoder`, which knows the column of each coordinate."""
 
     encoder: Any
-    strange: BoolArray  # (n, n_columns): which cells are like none that was learned
+    unseen: BoolArray  # (n, n_columns): which cells are like none that was learned
 
     @property
     def names(self) -> list[str]:
@@ -290,11 +290,11 @@ class ReadTable:
 
     def added_up(self, shares: FloatArray) -> FloatArray:
         """Return the shares of coordinates, added up by column."""
-        return np.asarray(self.encoder.by_column(shares, self.strange))
+        return np.asarray(self.encoder.by_column(shares, self.unseen))
 
     def of_columns(self, found: Explanation) -> Explanation:
         """Return the explanation of the same decisions by columns."""
-        none = np.zeros((1, self.strange.shape[1]), dtype=bool)
+        none = np.zeros((1, self.unseen.shape[1]), dtype=bool)
         typical = self.encoder.by_column(found.typical[None], none)[0]
         return Explanation(typical, found.reference, found.decisions, self.added_up(found.deviations))
 

@@ -50,7 +50,7 @@ def parameters(model: type[T]) -> type[T]:
 
 
 class SlabCollapseWarning(UserWarning):
-    """The model will reject, or accept, far more new samples than asked for, or accepts what is infinitely far away."""
+    """A model that will accept far more or far fewer new samples than asked for, or samples infinitely far away."""
 
 
 @parameters
@@ -212,20 +212,20 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             self.warning_ = ""
             return
         self.learned_ = fingerprints(training.X)[training.weights > 0]
-        doubts = (
+        texts = (
             self._diagnosis(),
             self._repeats_misjudged(training),
             self._nearly_copied(training),
             scale_by_few(self, training.samples),
             self._few(training),
         )
-        self.warning_ = " ".join(text for text in doubts if text)
+        self.warning_ = " ".join(text for text in texts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
 
     @property
     def loo_decisions_(self) -> FloatArray:
-        """The decision_function of each training row, had the model not learned it: (n_samples,) array of float64.
+        """The decision_function of each training row under the model without it: (n_samples,) array of float64.
 
         Negative for the outliers among the training rows. About as many rows are negative as nu asks for. NaN where the
         weight is 0. The boundary is that of the fitted model. Only with offsets="leave-one-out".
@@ -247,7 +247,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""
-        return recall.flattered(expected, self._nominal_recall()) if self.offsets == "training" else ""
+        return recall.optimistic(expected, self._nominal_recall()) if self.offsets == "training" else ""
 
     def _repeats_misjudged(self, training: Training) -> str:
         """Return a warning where leave-one-out thresholds misjudge rows that repeat, or nothing."""

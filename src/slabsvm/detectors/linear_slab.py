@@ -352,8 +352,8 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         # A gamma that was given as a number is of no scale of the rows'.
         of_rows = self.feature_map is None or isinstance(self.gamma, str)
         by_few = made_by_few(rows, getattr(self, "feature_names_in_", None)) if of_rows else ""
-        doubts = (self._diagnosis(rounding, learned, moved=moved), by_few, uneven)
-        self.warning_ = " ".join(text for text in doubts if text)
+        texts = (self._diagnosis(rounding, learned, moved=moved), by_few, uneven)
+        self.warning_ = " ".join(text for text in texts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
 

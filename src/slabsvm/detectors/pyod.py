@@ -1,6 +1,6 @@
 """Detectors in PyOD's terms: a larger score is less normal, and a label is 1 for an outlier and 0 for other rows.
 
-PyOD learns from rows of which some are outliers, and asks how strange each of these is. By the model that has learned
+PyOD learns from rows of which some are outliers, and asks how abnormal each of these is. By the model that has learned
 them that is no question: a row raises its own score. So training rows are scored as the model without each would, in
 closed form.
 """
@@ -92,15 +92,15 @@ class PyODDetector(BaseDetector):
         else:
             normal = answer(self.estimator_, X).values
             refuse_other_polarity(self.estimator_, X, normal)
-        self.decision_scores_ = _strangeness(normal)
+        self.decision_scores_ = _outlier_scores(normal)
         self._process_decision_scores()
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return how strange each row is, shape (n_samples,): minus the estimator's decision_function."""
+        """Return how abnormal each row is, shape (n_samples,): minus the estimator's decision_function."""
         check_is_fitted(self, "estimator_")
-        return _strangeness(answer(self.estimator_, X).values)
+        return _outlier_scores(answer(self.estimator_, X).values)
 
 
-def _strangeness(normal: FloatArray) -> FloatArray:
+def _outlier_scores(normal: FloatArray) -> FloatArray:
     return np.clip(-normal, -LARGEST, LARGEST)

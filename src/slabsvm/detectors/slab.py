@@ -174,7 +174,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
     def score_along(self, along: FloatArray, X: Any) -> FloatArray:
-        """Return how normal validated rows are that lie there along w, by `ranking`.
+        """Return how normal validated rows at these positions along w are, by `ranking`.
 
         :meta private:
         """

@@ -91,7 +91,7 @@ class SupportVectorDetector(KernelDetector):
 
     @abstractmethod
     def score_along(self, along: FloatArray, X: Any) -> FloatArray:
-        """Return what `score_samples` gives validated rows that lie there along w, shape (n_rows,).
+        """Return the scores of validated rows at these positions along w, shape (n_rows,).
 
         :meta private:
         """
@@ -153,7 +153,7 @@ class SupportVectorDetector(KernelDetector):
         return position.by_feature(X)
 
     def parts(self, X: Any) -> FloatArray:
-        """Return what each feature of rows adds to what their score is made of, (n, d), by an additive kernel.
+        """Return what each feature of rows adds to their position along w, (n, d), by an additive kernel.
 
         :meta private:
         """
@@ -174,7 +174,7 @@ class SupportVectorDetector(KernelDetector):
         return of_distances(near.distances, neighbours.typical, decisions, reference=self._typical_decision())
 
     def summary(self) -> str:
-        """Return what was fitted and how well, in a few lines for a person to read."""
+        """Return what was fitted and how well, in a few lines."""
         check_is_fitted(self)
         share = self.dual_coef_.shape[1]
         gamma = f" (gamma {self.gamma_:.4g})" if hasattr(self, "gamma_") else ""
@@ -285,9 +285,9 @@ class SupportVectorDetector(KernelDetector):
             offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
         rounding = rounding_of(size + self._added_to_scores(solved))
-        lying = unseen.scores
+        positions = unseen.scores
         if left_out is not None and unseen.groups is None:
-            lying, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
+            positions, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
         infinity_warning, offsets = diagnosis.planes_outside(
             solved,
             unseen,
@@ -297,7 +297,7 @@ class SupportVectorDetector(KernelDetector):
             kernel=self.kernel,
             remedy=self._smoother(),
         )
-        boundary = self._boundary(solved, replace(unseen, scores=lying), offsets, rounding)
+        boundary = self._boundary(solved, replace(unseen, scores=positions), offsets, rounding)
         learned = dual.accepts(solution.scores, offsets, rounding)
         within = None if left_out is None else dual.distances(left_out, offsets) + rounding
         return SupportVectorModel(
@@ -337,8 +337,8 @@ class SupportVectorDetector(KernelDetector):
         if groups is not None:
             found, off = groups_left_out(dual, gram, solution, groups)
             scores = np.concatenate(found)
-            doubts = np.repeat(off, [len(each) for each in found])
-            errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubts), doubts[doubts > 0])
+            doubtful = np.repeat(off, [len(each) for each in found])
+            errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubtful), doubtful[doubtful > 0])
             return Unseen(scores, groups.weights, groups), errors, None
         closed = solved.left_out
         if closed is None:

@@ -145,7 +145,7 @@ class SVDD(SupportVectorDetector):
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
     def score_along(self, along: FloatArray, X: Any) -> FloatArray:
-        """Return minus the squared distance from the centre of validated rows that lie there along w.
+        """Return minus the squared distance from the centre of validated rows at these positions along w.
 
         :meta private:
         """

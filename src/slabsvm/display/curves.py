@@ -78,7 +78,7 @@ class CalibrationDisplay(_Curve):
         final = final_detector(estimator)
         if not hasattr(final, "p_values"):
             raise ValueError(
-                f"{type(final).__name__} has no p_values, so that it promises one rate alone. Wrap it in "
+                f"{type(final).__name__} has no p_values, so it has one rate only, and no curve. Wrap it in "
                 "ConformalDetector."
             )
         found = final.p_values(as_taken(estimator, X))
@@ -86,7 +86,7 @@ class CalibrationDisplay(_Curve):
 
     @classmethod
     def from_predictions(cls, p_values: Any, *, name: str | None = None, ax: Any = None) -> Self:
-        """Draw what the p-values of new positives, (n_rows,), say of the promises."""
+        """Draw the curve of the p-values of new positives, (n_rows,)."""
         values = np.sort(np.asarray(p_values, dtype=np.float64).ravel())
         if not len(values) or not ((values >= 0) & (values <= 1)).all():
             raise ValueError("p_values must be numbers between 0 and 1, at least one, of new positives.")
@@ -96,7 +96,7 @@ class CalibrationDisplay(_Curve):
         return cls(promised=1.0 - rates, measured=1.0 - rejected, n_rows=len(values), name=name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours or into a new figure of pyplot's."""
+        """Draw the curve into the axes given, or into a new figure of pyplot."""
         self._begin(ax, 4.8, 4.4)
         outside = 0.5 * (1.0 - WITHIN)
         low, high = (binom.ppf(tail, self.n_rows, self.promised) / self.n_rows for tail in (outside, 1.0 - outside))
@@ -141,7 +141,7 @@ class OSCRDisplay(_Curve):
         return cls(curve=curve, area=open_auc(y_true, scores, classes, unknown_label), name=name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours, beside other curves, or into a new figure of pyplot's."""
+        """Draw the curve into the axes given, beside other curves, or into a new figure of pyplot."""
         self._begin(ax, 4.8, 4.4)
         rates = (self.curve.false_positive_rate, self.curve.correct_classification_rate)
         of_axes = ("unknown samples that got a name", "known samples named rightly")
@@ -168,7 +168,7 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     check_is_fitted(monitor)
     points = monitor.course_.history.points
     if not len(points):
-        raise ValueError("The monitor has read no rows, so that there is nothing to draw. update(X) reads some.")
+        raise ValueError("The monitor has read no rows, so there is nothing to draw. Call update(X) first.")
     figure = shown_figure(7.2, 4.6, layout="constrained") if figure is None else figure
     above, below = figure.subplots(2, 1, sharex=True)
     n_tests = len(monitor.course_.tests)
@@ -283,7 +283,7 @@ def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
     if found is None:
         raise ValueError(f"The grid has no parameter {wanted!r} to draw against; it has {', '.join(names) or 'none'}.")
     if not all(is_number(candidate.get(found)) for candidate in candidates):
-        raise ValueError(f"{found} is not a number in every candidate, so that nothing can be drawn against it.")
+        raise ValueError(f"{found} is not a number in every candidate, so nothing can be drawn against it.")
     return found
 
 

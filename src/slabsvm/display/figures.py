@@ -64,7 +64,7 @@ def svg(figure: Any, salt: str) -> str:
 
 
 def shown_figure(width: float, height: float, layout: Any = None) -> Any:
-    """Return a new figure of pyplot's, as scikit-learn's displays draw in: plt.show and plt.savefig take it."""
+    """Return a new figure of pyplot, as scikit-learn's displays do: plt.show and plt.savefig take it."""
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 

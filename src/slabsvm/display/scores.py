@@ -158,7 +158,7 @@ def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreH
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ScoresDisplay(Display):
-    """The density of training rows' scores, each without itself, with the planes and beside it new rows'.
+    """The density of training rows' left-out scores, with the planes, beside that of new rows' scores.
 
     `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or
     `from_predictions`. `plot` sets `ax_` and `figure_`.
@@ -188,7 +188,7 @@ class ScoresDisplay(Display):
         return cls(histogram=ScoreHistogram(name, "score", learned, planes, new)).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours or into a new figure of pyplot's."""
+        """Draw the scores into the axes given, or into a new figure of pyplot."""
         self.histogram.draw(self._begin(ax, 8.0, 3.6))
         return self
 
@@ -285,7 +285,7 @@ class SlabBoundaryDisplay(Display):
         return display.plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours or into a new figure of pyplot's."""
+        """Draw the boundary into the axes given, or into a new figure of pyplot."""
         axes, grid, positions = self._begin(ax, 5.6, 5.0), (self.xx0, self.xx1, self.positions), self.positions
         lower, upper = self.planes
         if ((positions >= lower) & (positions <= upper)).any():

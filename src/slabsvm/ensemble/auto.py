@@ -222,7 +222,7 @@ class AutoSlabSVM(WithProgress, Detector):
         return self
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the mean of the members' surprises at each row, shape (n_samples,); of Dask a Dask array."""
+        """Return minus the mean of the members' surprises at each row, shape (n_samples,); of a Dask array one."""
         check_is_fitted(self)
         score = self.model_.combination
         if is_dask(X):
@@ -273,7 +273,7 @@ class AutoSlabSVM(WithProgress, Detector):
         n : int >= 1, default=20
         """
         if not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
+            raise ValueError(f"n must be a whole number of at least 1, got {n!r}.")
         return worth_labelling(self._surprising(), self.offset_, rows_in_memory(self, X), n)
 
     def _surprising(self) -> Combination:
@@ -287,7 +287,7 @@ class AutoSlabSVM(WithProgress, Detector):
         return combination
 
     def expected(self, X: Any) -> FloatArray:
-        """Return what each feature is expected to be by the others, in its units, shape (n_samples, n_features).
+        """Return what the other features predict for each feature, in its unit, shape (n_samples, n_features).
 
         NaN for features that the dependence member does not predict: it predicts at most ten, and none for sparse rows,
         for a single feature, or in models saved by version 0.1.
@@ -348,7 +348,7 @@ class AutoSlabSVM(WithProgress, Detector):
         return order[: int(np.count_nonzero(decisions < 0))]
 
     def summary(self) -> str:
-        """Return what was fitted, in a few lines for a person to read."""
+        """Return what was fitted, in a few lines."""
         check_is_fitted(self)
         combination = self.model_.combination
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"

@@ -1,4 +1,4 @@
-"""Dependence between features: accept rows whose features are what the other features say that they are.
+"""Dependence between features: accept rows whose features are what the other features predict.
 
 Each of some features, the target, is predicted from all others by kernel ridge regression, and a row is as abnormal as
 its residuals are large. With c_i the number of copies of sample i, y the target's values, lambda the ridge, and x
@@ -193,7 +193,7 @@ class DependenceDetector(Detector):
     fit = fit_with_groups
 
     def expected(self, X: Any) -> FloatArray:
-        """Return what each target is expected to be, in its units, shape (n_samples, n_features); NaN for others."""
+        """Return what the others predict for each target, in its unit, (n_samples, n_features); NaN for the rest."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         found = np.full(X.shape, np.nan)

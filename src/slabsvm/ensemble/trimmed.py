@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import Wrapping
 from slabsvm.conformal.p_values import whole_up
-from slabsvm.conformal.remoteness import innermost
+from slabsvm.conformal.remoteness import final_estimator
 from slabsvm.detectors.answers import answer, explanation_of, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
@@ -101,7 +101,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, *, outlier_rows: Any = None) -> Self:
-        """Learn from rows that are positives, but for a share of them.
+        """Learn from rows of which a share may be outliers.
 
         Raises ValueError for parameters, shapes or values that make no sense, for an estimator or a judge without
         closed-form leave-one-out scores, or with kernel="precomputed".
@@ -138,7 +138,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
                 judge, found = _without_themselves(clone(self._judge), X, learned)
                 earlier, learned = learned, ~known
                 # Rows that score alike are ordered by what is in them.
-                model, rows = innermost(judge, X)
+                model, rows = final_estimator(judge, X)
                 others = np.lexsort((distinct_of(model, rows, np.ones(n)).group, found))
                 learned[others[~known[others]][: count - n_known]] = False
                 self.n_rounds_ = done
@@ -147,8 +147,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         self.trimmed_: IndexArray = np.flatnonzero(~learned)
         self.estimator_, decisions = _without_themselves(clone(self._detector), X, learned)
         asked = float((decisions[learned] >= 0).mean())
-        judging = decisions[~known]
-        offset = weighted_quantile(judging, np.ones(len(judging)), max(1.0 - asked, 1.0 / len(judging)))
+        deciding = decisions[~known]
+        offset = weighted_quantile(deciding, np.ones(len(deciding)), max(1.0 - asked, 1.0 / len(deciding)))
         # One row that is far out does not make the others' rounding.
         self.offset_ = offset - rounding_of(abs(offset) + float(np.median(np.abs(decisions))))
         self.decisions_: FloatArray = decisions - self.offset_

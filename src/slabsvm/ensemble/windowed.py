@@ -123,7 +123,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Begin anew with positive samples: learn the last `n_rows` of them as the estimator does, gamma included.
+        """Start again from positive samples: learn the last `n_rows` of them as the estimator does, gamma included.
 
         Raises ValueError and warns as the estimator's `fit`; after any exception the model is what it was.
 
@@ -197,7 +197,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
         return self.estimator_.decision_function(self._checked(X, reset=False))
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
-        """Begin anew with X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
+        """Start again from X; return -1 for each of its rows that is an outlier among the others, +1 for the rest.
 
         As of the estimator's `fit_predict`; rows that are not kept get the answer of `predict`. Shape (n_samples,).
         """
@@ -205,7 +205,7 @@ class WindowedDetector(OutlierMixin, Wrapping):
         return self._predict_learned(X)
 
     def summary(self) -> str:
-        """Return what is kept, and the summary of the model of it."""
+        """Return which rows are kept, and the summary of their model."""
         check_is_fitted(self)
         kept = f"{self.estimator_.n_samples_fit_:,} of {counted(self.n_seen_, 'row')}"
         return f"WindowedDetector: {kept} kept\n{self.estimator_.summary()}"
@@ -267,13 +267,13 @@ def _known_numbers(numbers: Any, window: Window) -> npt.NDArray[np.integer[Any]]
     asked = np.atleast_1d(np.asarray(numbers))
     if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
         raise ValueError(
-            f"forget takes numbers_ of rows, a list of whole numbers; got the type {asked.dtype} and the shape "
-            f"{asked.shape}. For a mask give window.numbers_[mask]."
+            f"forget takes rows by their numbers_, as a list of whole numbers; got the type {asked.dtype} and the "
+            f"shape {asked.shape}. For a mask give window.numbers_[mask]."
         )
     unknown = asked[~np.isin(asked, window.numbers)]
     if len(unknown):
         raise ValueError(
-            f"There is no row of the number {unknown[0]} here: it was never given, or is already forgotten. numbers_ "
+            f"There is no row with the number {unknown[0]}: it was never added, or is already forgotten. numbers_ "
             f"lists the {counted(len(window), 'row')} that are kept, from {window.numbers[0]} to {window.numbers[-1]}."
         )
     return asked

@@ -1,4 +1,4 @@
-"""Why a row is where it is: its decision, shared out among its features.
+"""Why a row is where it is: its decision, divided among its features.
 
 Every row's shares add up to its decision_function f. They are measured from a *reference*: what f is at the slab's
 peak, or of a model with one plane what it is at a typical training row. A row that is typical in every way gets typical
@@ -108,7 +108,7 @@ class Usual:
 
     @classmethod
     def none(cls, spreads: FloatArray) -> Usual:
-        """Return what is usual where rows that are not strange have parts near 0."""
+        """Return what is usual where rows that are not abnormal have parts near 0."""
         return cls(np.zeros_like(spreads), spreads)
 
     @classmethod

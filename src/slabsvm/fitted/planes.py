@@ -5,7 +5,7 @@ would rank half of the typical ones below outliers that are just inside. So each
 score rises from 0 at the lower plane to 1 at the peak, which is where a positive is as far up the one tail as it
 is up the other, in probability, and falls to 0 at the upper plane.
 
-Beyond the planes the score falls on, as far as a row is strange. Under a local kernel (RBF) positions level off
+Beyond the planes the score falls on, as far as a row is abnormal. Under a local kernel (RBF) positions level off
 far from all samples, where the logarithm of the kernel mass goes on falling; and no position beyond the upper
 plane is far from the samples, so that the score falls there no lower than that of a positive that is as rare.
 
@@ -312,9 +312,9 @@ def beside_repeats(
     moved = lost > LOST_RECALL + np.where(outer, 0.0, dual.nus)
     if not moved.any():
         return left_out, offsets
-    lying = np.where(repeat, scores, left_out)
+    positions = np.where(repeat, scores, left_out)
     # Accepted is what has sigma_p s of at least each bound.
-    bounds, by_them = dual.signs * offsets, dual.signs * dual.offsets(lying)
+    bounds, by_them = dual.signs * offsets, dual.signs * dual.offsets(positions)
     wider = np.where(moved, np.minimum(by_them, bounds), bounds)
     width = max(-float(wider.sum()), 0.0) if dual.n_planes == MOST_PLANES else 0.0
-    return lying, dual.signs * np.where(moved, np.minimum(by_them - ROOM * width, bounds), bounds)
+    return positions, dual.signs * np.where(moved, np.minimum(by_them - ROOM * width, bounds), bounds)

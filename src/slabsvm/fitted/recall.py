@@ -223,7 +223,7 @@ def inexact(errors: FloatArray | float, within: FloatArray, weights: FloatArray,
     )
 
 
-def flattered(expected: float, nominal: float) -> str:
+def optimistic(expected: float, nominal: float) -> str:
     """Return the warning where training thresholds will accept this share of new positives, or nothing."""
     if expected >= nominal - LOST_RECALL:
         return ""

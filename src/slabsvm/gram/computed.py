@@ -191,7 +191,7 @@ def _cut(length: int, longest: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(bounds)]
 
 
-class Thin(Computed):
+class Explicit(Computed):
     """K = Z Z' with explicit rows Z: K beta is Z (Z'beta)."""
 
     cheap_products = True
@@ -255,7 +255,7 @@ def gram_of(kernel: Kernel, X: Rows, n_threads: int) -> Computed:
     """Return K over the rows of X, shape (m, d), with the cheapest products that the kernel allows."""
     if isinstance(kernel, Intersection):
         return Sorted(kernel, X, n_threads)
-    return (Thin if kernel.explicit else Computed)(kernel, X, n_threads)
+    return (Explicit if kernel.explicit else Computed)(kernel, X, n_threads)
 
 
 class Held(Computed):

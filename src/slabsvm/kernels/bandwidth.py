@@ -178,8 +178,8 @@ def _resolved(variance: float, X: Any) -> float:
         low, high = (np.asarray(dense(end)) for end in ends)
         if (low != high).any():
             raise ValueError(
-                "The features, as the samples weigh, vary by so little that squares of their differences underflow "
-                "float64, so that no bandwidth follows from them. Scale the features up, for example multiply them by "
+                "With these sample weights the features vary by so little that squares of their differences underflow "
+                "float64, so no bandwidth follows from them. Scale the features up, for example multiply them by "
                 "a power of ten."
             )
     return variance
@@ -233,7 +233,7 @@ def _inverse(value: float) -> float:
     """Return 1 / value, and 1 where value is 0: the samples do not differ."""
     if not np.isfinite(value):
         raise ValueError(
-            "The spread of the features overflows float64 or is no number, so that no bandwidth follows from it. Scale "
+            "The spread of the features overflows float64 or is not a number, so no bandwidth follows from it. Scale "
             "the features, for example with StandardScaler, and fill in what is missing."
         )
     return 1.0 / value if value > 0 else 1.0

@@ -1,1 +1,1 @@
-"""Monitoring: whether a stream of new rows is still of the world that a detector has learned."""
+"""Monitoring: whether the distribution of a stream of new rows has changed since a detector was fitted."""

@@ -1,4 +1,4 @@
-"""A monitor of a stream of rows that a detector scores: are they still of the world that it has learned?
+"""A monitor of a stream of rows that a detector scores: has their distribution changed?
 
 Scores are ranked among those of reference rows and of all rows before, p-values are bet against (`betting`), and rates
 are bounded (`course`), each with a promise that holds at all rows at once.
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import combined_graded
-from slabsvm.conformal.remoteness import innermost
+from slabsvm.conformal.remoteness import final_estimator
 from slabsvm.data.distinct import fingerprints
 from slabsvm.detectors.answers import answer, final_detector, left_out_decisions
 from slabsvm.detectors.base import checked_rows, parameters, rows_of
@@ -216,10 +216,12 @@ class DriftMonitor(BaseEstimator):
         check_is_fitted(self)
         numbers, accepted = answered(self.estimator, X)
         known = np.zeros(len(accepted), dtype=np.int64) if y is None else np.asarray(y)
-        if known.shape != accepted.shape or not np.isin(known, (GOOD, 0, OUTLIER)).all():
+        fits = known.shape == accepted.shape
+        if not fits or not np.isin(known, (GOOD, 0, OUTLIER)).all():
+            wrong = known[~np.isin(known, (GOOD, 0, OUTLIER))][0] if fits else f"the shape {known.shape}"
             raise ValueError(
                 f"y must hold 1 (good), -1 (an outlier) or 0 (not known) for each of {counted(len(accepted), 'row')}; "
-                f"it has the shape {known.shape}."
+                f"it has {wrong}."
             )
         numbers[0] = rounded(numbers[0], self.unit_)
         readings, self.course_ = read(self.course_, numbers, accepted, known.astype(np.int64), self.confidence)
@@ -292,7 +294,7 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     graded p-value from below, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
     classifier the second is 0 for unknown, and the place of the class that is named, from 1.
     """
-    model, rows = innermost(estimator, X)
+    model, rows = final_estimator(estimator, X)
     if isinstance(model, OpenSetClassifier):
         table = model.decisions(rows)
         named = names(table)
@@ -307,14 +309,14 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     if np.isnan(numbers[0]).any():
         row = int(np.flatnonzero(np.isnan(numbers[0]))[0])
         raise ValueError(
-            f"The score of row {row} of these, from 0, is NaN: the estimator cannot score it. Correct the row."
+            f"The score of row {row}, counted from 0, is NaN: the estimator cannot score it. Correct the row."
         )
     return numbers, accepted
 
 
 def own_scores(estimator: Any) -> tuple[FloatArray, str]:
     """Return a fitted estimator's scores of its training rows, and how they were found; ValueError for none."""
-    model, _ = innermost(estimator)
+    model, _ = final_estimator(estimator)
     if isinstance(model, OpenSetClassifier):
         raise ValueError(f"An OpenSetClassifier keeps no rows to compare the mix of its answers with. {REMEDY}")
     if not isinstance(model, ConformalDetector):
@@ -355,7 +357,7 @@ def refuse_learned(estimator: Any, X: Any) -> None:
 
 def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprints]]:
     """Give for each detector inside of an estimator the rows that it has learned, and those that it makes of X."""
-    model, rows = innermost(estimator, X)
+    model, rows = final_estimator(estimator, X)
     if isinstance(model, ConformalDetector):
         for detector, columns in zip(model.estimators_, model.columns_, strict=True):
             yield from _learned(detector, rows if columns is None else np.asarray(rows)[:, columns])

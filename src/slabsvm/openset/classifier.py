@@ -396,9 +396,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     def _warn(self, naming: Naming, warned: list[list[Warned]]) -> None:
         """Warn of what names, and give what fits of its classes' models warned."""
-        for doubt in naming.doubts(self.alpha):
-            if doubt:
-                warn(doubt, CalibrationWarning)
+        for text in filter(None, naming.warnings_at(self.alpha)):
+            warn(text, CalibrationWarning)
         for text, category in of_fits(warned, naming.classes):
             warn(text, category)
 

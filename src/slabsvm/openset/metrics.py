@@ -62,7 +62,7 @@ def openness(n_training: int, n_testing: int, n_target: int | None = None) -> fl
 
 
 def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown: bool = True) -> float:
-    """Return the macro F1 of the known classes and, if it is included and met, of "unknown" as one more class.
+    """Return the macro F1 of the known classes and, if it is included and occurs, of "unknown" as one more class.
 
     "Unknown" is met where y_true or y_pred, (n_samples,) each, holds it. Where it is left out, an unknown sample that
     is given a known class is still a false positive of that class, and a known sample that is rejected a false

@@ -52,7 +52,7 @@ from slabsvm.conformal.p_values import (
     ranked,
     whole_down,
 )
-from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer
+from slabsvm.conformal.remoteness import deciding_reach, far_rows, final_estimator, largest_answer
 from slabsvm.detectors.answers import answer, explanation_of
 from slabsvm.fitted.training import routed
 from slabsvm.openset.classwise import ClassRows, Stack, listed, stacked
@@ -150,25 +150,25 @@ class Naming:
             found.append(of_model.less(of_model.decisions[0] - table[rows[0], k]).shares)
         return np.asarray(np.concatenate(found)[np.argsort(order)])
 
-    def doubts(self, rate: float) -> list[str]:
+    def warnings_at(self, rate: float) -> list[str]:
         """Return what is to be warned of, or empty texts."""
         undirected = [found_no_direction(model.estimators_) for model in self.models]
         far = [
             bool(accepts) and len(texts) < len(model.estimators_)
             for accepts, texts, model in zip(self.far_accepted(rate), undirected, self.models, strict=True)
         ]
-        doubts = [self.too_few(rate), _far_accepted(self.classes[far])]
+        warned = [self.too_few(rate), _far_accepted(self.classes[far])]
         lost = self.classes[[bool(texts) for texts in undirected]]
         if len(lost):
             first = next(texts[0] for texts in undirected if texts)
-            doubts.append(
+            warned.append(
                 f"{_having(lost)} a model whose fit found w = 0: {BY_CHANCE}. The first fit's own warning: {first}"
             )
         beyond = self.classes[[model.out_of_reach_ > rate for model in self.models]]
         if len(beyond):
             samples = f"more than alpha={rate:g} of the calibration samples"
-            doubts.append(f"{_having(beyond)} {samples} out of the kernel's reach. {REACH_REMEDY}")
-        return doubts
+            warned.append(f"{_having(beyond)} {samples} out of the kernel's reach. {REACH_REMEDY}")
+        return warned
 
     def _columns(self, X: Any, method: str, n_jobs: int | None) -> FloatArray:
         """Return the values of each model's method of this name, shape (n_samples, n_classes)."""
@@ -177,7 +177,7 @@ class Naming:
 
 @dataclass(frozen=True, eq=False)
 class ByMargins(Naming):
-    """The name is the class in whose model a sample lies deepest, by normalised margins; no rate changes them."""
+    """The class in whose model a sample lies deepest names it, by normalised margins, which no rate changes."""
 
     def scores(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Return margins."""
@@ -199,7 +199,7 @@ class ByMargins(Naming):
         """Return in which classes' models rows infinitely far away are inside."""
         return [model.far_margin_ >= 0 for model in self.models]
 
-    def doubts(self, rate: float) -> list[str]:
+    def warnings_at(self, rate: float) -> list[str]:
         """Return what is to be warned of: fits say themselves what they found."""
         return [_far_accepted(self.classes[np.array(self.far_accepted(rate))])]
 
@@ -232,8 +232,8 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
         )
     # Of rows far out sums overflow, and what comes of it is looked at.
     with np.errstate(over="ignore", invalid="ignore"):
-        if hasattr(innermost(classifier)[0], "decision_function_shape") and len(classes) > 2:
-            table = _least_margins(*innermost(classifier, X), len(classes))
+        if hasattr(final_estimator(classifier)[0], "decision_function_shape") and len(classes) > 2:
+            table = _least_margins(*final_estimator(classifier, X), len(classes))
         else:
             table = np.asarray(getattr(classifier, method)(X), dtype=np.float64)
     if table.ndim == 1:

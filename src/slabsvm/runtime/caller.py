@@ -73,7 +73,7 @@ def warn(text: str, category: type[Warning]) -> None:
 
 def warn_of_name(old: str, new: str) -> None:
     """Warn of a public name that is kept for a release."""
-    warn(f"{old} is called {new} now, and its old name will go.", DeprecationWarning)
+    warn(f"{old} is called {new} now. The old name will be removed in a later version.", DeprecationWarning)
 
 
 @contextmanager

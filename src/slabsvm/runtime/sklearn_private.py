@@ -51,4 +51,4 @@ class FiniteReal(Interval):
 
     def __str__(self) -> str:
         """Say so in the text of a refusal."""
-        return f"{super().__str__()} that float64 holds"
+        return str(super().__str__()).replace("a float", "a finite float", 1)

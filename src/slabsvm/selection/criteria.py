@@ -45,7 +45,7 @@ DENSITY_BLOCK = 2**22
 
 
 class GridEdgeWarning(UserWarning):
-    """The best candidate of a search has the smallest or the largest value that was tried of some parameter."""
+    """The best candidate of a search has the smallest or the largest value that was tried for a parameter."""
 
 
 class RecallMissedWarning(UserWarning):
@@ -53,7 +53,7 @@ class RecallMissedWarning(UserWarning):
 
 
 class NothingToldApartWarning(UserWarning):
-    """The chosen candidate tells positives from synthetic outliers no better than chance, or all have one score."""
+    """The chosen candidate separates synthetic outliers no better than chance, or all candidates score alike."""
 
 
 @dataclass(frozen=True)
@@ -211,14 +211,14 @@ class Criterion(ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def validate(self) -> None:
-        """Refuse parameters that make no sense by a ValueError, which names the parameter and what it may be."""
+        """Raise ValueError for a parameter that makes no sense, with its name and what it may be."""
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
     def warn_of(self, recall: float, n_held_out: int) -> None:  # noqa: B027  # a criterion need not warn
         """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
-        """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
+        """Return why the chosen candidate separates nothing, and what to do; an empty text if it separates."""
         return ""
 
     @property

@@ -32,7 +32,7 @@ FEWEST_ROWS, FEWEST_FEATURES = 10, 2  # of fewer, or with fewer that vary, chanc
 
 
 class LeakageWarning(UserWarning):
-    """The data, or their splits, let a search see what it is tested on."""
+    """Data or splits that let a search see what it is tested on."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT
-from slabsvm.gram.computed import Thin
+from slabsvm.gram.computed import Explicit
 from slabsvm.kernels.additive import Linear
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -129,7 +129,7 @@ class _Near:
     def __init__(self, swept: Swept, unit: Dual, distinct: Distinct, total_weight: float) -> None:
         self.pull = swept.pull
         self.rows = swept.rows[distinct.representatives]
-        self.gram = Thin(Linear(), self.rows)
+        self.gram = Explicit(Linear(), self.rows)
         caps = unit.caps * (distinct.weights / total_weight)
         self.dual = Dual(unit.signs, caps, unit.totals - swept.masses, np.asarray(self.rows @ swept.pull))
 

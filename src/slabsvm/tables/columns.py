@@ -205,17 +205,17 @@ class Cells:
         levels = self.levels.tolist()
         numbers = reader(levels)
         unread = np.isnan(numbers)
-        strange = np.zeros(len(levels), dtype=bool)
-        strange[unread] = [not is_placeholder(level) for level in self.levels[unread]]
-        if strange.any():
-            raise self._among(strange, learned, learning=learning)
+        unseen = np.zeros(len(levels), dtype=bool)
+        unseen[unread] = [not is_placeholder(level) for level in self.levels[unread]]
+        if unseen.any():
+            raise self._among(unseen, learned, learning=learning)
         values = np.append(numbers, np.nan)[self.values]
         return replace(self, values=values, missing=np.isnan(values), levels=None)
 
-    def _among(self, strange: BoolArray, learned: str, *, learning: bool) -> TableError:
+    def _among(self, unseen: BoolArray, learned: str, *, learning: bool) -> TableError:
         """Return the error of levels that are not what was learned, or what most cells are."""
         assert self.levels is not None
-        levels, rows = self.levels[strange].tolist(), np.flatnonzero(np.append(strange, False)[self.values])
+        levels, rows = self.levels[unseen].tolist(), np.flatnonzero(np.append(unseen, False)[self.values])
         first, row = levels[0], int(rows[0])
         more = f" (and {counted(len(rows) - 1, 'more such cell')})" if len(rows) > 1 else ""
         if not learning:
@@ -466,7 +466,7 @@ class Numbers(Column):
     """A column of numbers or booleans."""
 
     median: float
-    constant: bool  # whether all cells were the same; then there is no coordinate, and any other value is strange
+    constant: bool  # whether all cells were the same; then there is no coordinate, and any other value is unseen
     boolean: bool
     # The least and the largest
     low: Annotated[float | None, LATER] = None
@@ -504,8 +504,8 @@ class Numbers(Column):
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
         del fill
         found = np.where(cells.missing, self.median, cells.values)
-        strange = (found != self.median) & self.constant
-        return Encoded(found[:, None][:, : len(self.outputs())], strange[:, None])
+        unseen = (found != self.median) & self.constant
+        return Encoded(found[:, None][:, : len(self.outputs())], unseen[:, None])
 
     def described(self) -> Described:
         """Return the kind, the range and the median."""
@@ -565,14 +565,14 @@ class Categories(Column):
         assert cells.levels is not None
         places = {level: place for place, level in enumerate(self.levels)}
         codes = np.array([*(places.get(text, -1) for text in cells.levels.tolist()), -1])[cells.values]
-        strange = (codes < 0) & ~cells.missing
+        unseen = (codes < 0) & ~cells.missing
         if fill:
             codes[cells.missing] = self.usual
         values = np.zeros((len(codes), len(self.outputs())))
         if values.shape[1]:
             known = np.flatnonzero(codes >= 0)
             values[known, codes[known]] = 1.0
-        return Encoded(values, strange[:, None])
+        return Encoded(values, unseen[:, None])
 
     def described(self) -> Described:
         """Return the kind, and the levels."""

@@ -36,7 +36,7 @@ from slabsvm.tables.times import PARTS
 MISSING = ("indicate", "impute", "refuse")
 T = TypeVar("T")
 # The last coordinate, which is 0 for every row that was learned.
-STRANGE = "never met"
+UNSEEN = "never met"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -179,7 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TableError(f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
         require_columns(names, self._asked())
         if unknown := set(self.times).difference(PARTS):
-            raise ValueError(f"times are of {', '.join(PARTS)}, and not {', '.join(map(shown, sorted(unknown)))}")
+            raise ValueError(f"times must be among {', '.join(PARTS)}; got {', '.join(map(shown, sorted(unknown)))}")
         aside = self._aside()
         rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
 
@@ -194,11 +194,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         asked = [name for name in names if name not in aside and (self.columns is None or name in self.columns)]
         read, errors = _of_each(asked, planned)
-        found, more, doubts = decided(read, lambda name: self.cells(X, names, name).numbers().present, self.decimal)
+        found, more, warned = decided(read, lambda name: self.cells(X, names, name).numbers().present, self.decimal)
         columns = tuple(one for one in found if isinstance(one, Column))
         left_out = tuple(one for one in found if isinstance(one, LeftOut))
-        for doubt in doubts:
-            warn(doubt, DataConversionWarning)
+        for text in warned:
+            warn(text, DataConversionWarning)
         for column in columns:
             if isinstance(column, Categories) and (doubt := column.doubt(n_rows)):
                 warn(doubt, DataDimensionalityWarning)
@@ -242,9 +242,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found, errors = _of_each(by_name, coded)
         if errors:
             raise TableError.of(errors, f"{counted(len(errors), 'column')} cannot be taken")
-        strange = np.concatenate([one.strange for one in found], axis=1)
-        away = np.sqrt(self.n_rows_ * strange.sum(axis=1, keepdims=True))
-        return Encoded(np.concatenate([*(one.values for one in found), away], axis=1), strange)
+        unseen = np.concatenate([one.strange for one in found], axis=1)
+        away = np.sqrt(self.n_rows_ * unseen.sum(axis=1, keepdims=True))
+        return Encoded(np.concatenate([*(one.values for one in found), away], axis=1), unseen)
 
     def cells(self, X: Any, places: Mapping[str, int], name: str) -> Cells:
         """Return the cells of a column of a table, with the gaps that parameters name; `places` are `places_of(X)`."""
@@ -273,7 +273,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if input_features is not None and list(input_features) != list(self.feature_names_in_):
             raise ValueError("input_features is not equal to feature_names_in_")
-        return np.array([*(name for column in self.columns_ for name in self._outputs(column)), STRANGE], dtype=object)
+        return np.array([*(name for column in self.columns_ for name in self._outputs(column)), UNSEEN], dtype=object)
 
     def _outputs(self, column: Column) -> list[str]:
         return [*column.outputs(), *([f"{column.name} is missing"] if self._indicates(column) else [])]
@@ -299,17 +299,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return {name: why for name, why in found.items() if name is not None}
 
     def _coded(self, column: Column, cells: Cells) -> Encoded:
-        """Return the coordinates of a column's cells, and which of them are strange, (n, 1)."""
+        """Return the coordinates of a column's cells, and which of them are unseen, (n, 1)."""
         cells = column.read(cells)
         if self.missing == "refuse":
             _refuse_gaps(cells)
         found = column.coded(cells, fill=self.missing == "impute")
-        values, strange = found.values, found.strange
+        values, unseen = found.values, found.strange
         if self._indicates(column):
             values = np.column_stack([values, cells.missing])
         elif self.missing == "indicate":
-            strange = strange | cells.missing[:, None]
-        return Encoded(values, strange)
+            unseen = unseen | cells.missing[:, None]
+        return Encoded(values, unseen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -168,7 +168,7 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
 def decided(
     found: Sequence[Column | LeftOut | Undecided], numbers: Callable[[str], FloatArray], said: str | None
 ) -> tuple[list[Column | LeftOut], list[TableError], list[str]]:
-    """Return columns whose marks are known, by what a user said or the other columns show; errors, and doubts.
+    """Return columns whose marks are known, by what a user said or the other columns show; errors, and warnings.
 
     A table has one decimal mark: where some columns have commas and none has points, points are between thousands.
     numbers gives those of a column, without gaps.
@@ -181,13 +181,13 @@ def decided(
     marks = {one.mark() for one in known if one.name not in suspect} - {""}
     decimal = said or (marks.pop() if len(marks) == 1 else None)
     columns: list[Column | LeftOut] = []
-    errors, doubts = [], []
+    errors, warned = [], []
     for one in found:
         if isinstance(one, Undecided):
             if decimal is None and one.mark == ",":
                 errors.append(one.error())
                 continue
-            doubts += [one.doubt()] if decimal is None else []
+            warned += [one.doubt()] if decimal is None else []
             try:
                 columns.append(one.read(decimal or "."))
             except TableError as error:
@@ -197,14 +197,14 @@ def decided(
             parts = present[present % 1 != 0]
             columns.append(replace(one, writing=NO_MARKS) if said or not len(parts) else one)
             if one.name in suspect and not said:
-                doubts.append(
+                warned.append(
                     f"Column {shown(one.name)} has points in a table of decimal commas: {parts[0]:.12g} may have been "
                     f"written for {THOUSAND * parts[0]:.12g}. If so, keep the cells as texts where the table is read; "
                     "otherwise say that the point is the decimal mark (decimal)."
                 )
         else:
             columns.append(one)
-    return columns, errors, doubts
+    return columns, errors, warned
 
 
 def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:

@@ -223,7 +223,7 @@ def _moments(cells: Cells, day_first: bool | None) -> tuple[Cells, bool]:
     if cells.values.dtype.kind == "M":
         return replace(cells, values=cells.values.astype(np.int64).astype(np.float64)), False
     if cells.levels is None:
-        raise cells.error("it holds numbers, where the model learned times. Write times as then")
+        raise cells.error("it holds numbers, where the model learned times. Write them as in the learned table")
     seconds, found = seconds_of(cells.levels.tolist(), day_first=day_first)
     return cells.read(lambda _: seconds, "times", learning=day_first is None), found
 
