@@ -54,11 +54,6 @@ def is_finite(model: OneClassSlabSVM, X) -> bool:
     return bool(np.isfinite(numbers).all() and np.isfinite(model.decision_function(X)).all())
 
 
-def test_values_that_are_no_numbers_are_refused_in_a_precomputed_matrix():
-    with refused("NaN"):
-        OneClassSlabSVM(kernel="precomputed").fit(np.full((5, 5), np.nan))
-
-
 @pytest.mark.warns("Rows that exceed the training rows", cases=["chi2", "intersection"])
 @pytest.mark.parametrize("kernel", ADDITIVE)
 def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X):
@@ -67,98 +62,92 @@ def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X
     model = OneClassSlabSVM(kernel=kernel).fit(X)
     for data in (bad, sp.csr_array(bad)):
         for act in (OneClassSlabSVM(kernel=kernel).fit, model.predict):
-            with refused(rf"(?s)Negative values.*{kernel} kernel.*-0\.125.*MinMaxScaler.*kernel='rbf'"):
+            with refused(f"(?s)Negative values.*{kernel} kernel"):
                 act(data)
 
 
 @by_solver
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
 @pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_samples_that_are_all_equal_are_warned_of(kernel, solver, offsets):
-    same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
-    model = OneClassSlabSVM(kernel=kernel, solver=solver, offsets=offsets)
-    with pytest.warns(SlabCollapseWarning, match="(?s)no width.*the same point"):
-        model.fit(same)
-    assert is_finite(model, same)
-    assert (model.predict(same) == 1).all()
-
-
-@by_solver
-def test_samples_that_are_all_zero_are_warned_of(solver):
-    for kernel in ("linear", *ADDITIVE):
-        model = OneClassSlabSVM(kernel=kernel, solver=solver)
+def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, solver, offsets):
+    for row in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]):
+        same = np.tile([row], (20, 1))
+        model = OneClassSlabSVM(kernel=kernel, solver=solver, offsets=offsets)
         with pytest.warns(SlabCollapseWarning):
-            model.fit(np.zeros((20, 3)))
-        assert is_finite(model, np.ones((2, 3)))
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-@pytest.mark.warns("distinct samples are few")
-def test_all_samples_equal_without_an_upper_plane_still_give_a_model(kernel):
-    same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
-    model = OneClassSlabSVM(kernel=kernel, epsilon=0).fit(same)
-    assert (model.predict(same) == 1).all()
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(0.5, 0.5), (0.9, 0.2), (0.99, 0.01)])
-def test_nus_that_leave_no_slab_are_refused(lower, upper, X):
-    with refused(r"(?s)nu_lower \+ nu_upper must be less than 1.*Typical"):
-        OneClassSlabSVM(nu_lower=lower, nu_upper=upper).fit(X)
-
-
-def test_epsilon_of_one_is_refused(X):
-    with refused(r"(?s)epsilon must not be 1.*w = 0.*2/3"):
-        OneClassSlabSVM(epsilon=1).fit(X)
-    with refused("epsilon"):
-        OneClassSlabSVM(epsilon=1.0, solver="interior-point").fit(X)
+            model.fit(same)
+        assert is_finite(model, same + 1)
+        assert (model.predict(same) == 1).all()
+        if any(row):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                without_upper = model.set_params(epsilon=0).fit(same)
+            assert (without_upper.predict(same) == 1).all()
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("parameters", "words"),
     [
-        ("nu_lower", 0),
-        ("nu_lower", -0.1),
-        ("nu_lower", 1.5),
-        ("nu_upper", 0),
-        ("nu_upper", 1),
-        ("epsilon", -0.5),
-        ("epsilon", np.nan),
-        ("nu_lower", np.nan),
-        ("epsilon", np.inf),
-        ("gamma", np.inf),
-        ("gamma", np.nan),
-        ("tol", np.inf),
-        ("epsilon", "much"),
-        ("kernel", "gaussian"),
-        ("kernel", None),
-        ("solver", "libsvm"),
-        ("offsets", "loo"),
-        ("ranking", "distance"),
-        ("gamma", 0),
-        ("gamma", -1.0),
-        ("gamma", "big"),
-        ("tol", 0),
-        ("tol", -1e-3),
-        ("max_iter", -2),
-        ("max_iter", 1.5),
-        ("cache_size", 0),
-        ("prediction_tol", -1e-9),
-        ("prediction_tol", 1.0),
-        ("n_jobs", 1.5),
+        *(({"nu_lower": a, "nu_upper": b}, "less than 1") for a, b in ((0.5, 0.5), (0.9, 0.2), (0.99, 0.01))),
+        *(({"epsilon": 1.0, "solver": solver}, "must not be 1") for solver in ("smo", "interior-point")),
+        *(({"epsilon": epsilon}, "lost in rounding") for epsilon in (1e300, 1e16, 1e-17, 1e-320)),
     ],
 )
-def test_parameters_outside_their_range_are_named(name, value, X):
-    with refused(f"The '{name}' parameter of OneClassSlabSVM must be"):
-        OneClassSlabSVM(**{name: value}).fit(X)
+def test_nus_and_epsilons_that_leave_no_slab_are_refused(parameters, words, X):
+    for make in (OneClassSlabSVM, LinearOneClassSlabSVM):
+        given = {name: value for name, value in parameters.items() if name in make().get_params()}
+        with refused(words):
+            make(**given).fit(X)
+
+
+HUGE = 10**400
+OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
+    OneClassSlabSVM: {
+        "nu_lower": (0, -0.1, 1.5, np.nan),
+        "nu_upper": (0, 1),
+        "epsilon": (-0.5, np.nan, np.inf, "much", HUGE),
+        "gamma": (0, -1.0, np.inf, np.nan, "big", HUGE),
+        "tol": (0, -1e-3, np.inf, HUGE),
+        "kernel": ("gaussian", None),
+        "solver": ("libsvm",),
+        "offsets": ("loo",),
+        "ranking": ("distance",),
+        "max_iter": (-2, 1.5),
+        "cache_size": (0, HUGE),
+        "prediction_tol": (-1e-9, 1.0),
+        "n_jobs": (1.5,),
+    },
+    LinearOneClassSlabSVM: {
+        "nu_lower": (0,),
+        "nu_upper": (1,),
+        "epsilon": (-1, np.inf, HUGE),
+        "tol": (0, HUGE),
+        "offsets": ("x",),
+        "feature_map": ("fourier",),
+        "gamma": (0,),
+        "n_components": (0,),
+    },
+    OneClassSVM: {"nu": (0, 1.01, np.nan), "kernel": ("gaussian",)},
+    SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE), "solver": ("libsvm",)},
+    KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "offsets": ("loo",)},
+    KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "offsets": ("out-of-fold",)},
+    Chi2Map: {"sample_interval": (HUGE,)},
+}
+
+
+@pytest.mark.parametrize("make", OUTSIDE)
+def test_parameters_outside_their_range_are_named(make, X):
+    for name, values in OUTSIDE[make].items():
+        for value in values:
+            with refused(f"The '{name}' parameter of {make.__name__} must be"):
+                make(**{name: value}).fit(X)
 
 
 def test_precomputed_matrices_that_are_no_kernel_are_refused():
-    with refused(r"(?s)square.*\(5, 4\)"):
-        OneClassSlabSVM(kernel="precomputed").fit(np.ones((5, 4)))
-    K = np.eye(6)
-    K[0, 1] = 0.25
-    with refused(r"(?s)symmetric.*0\.25.*K\.T"):
-        OneClassSlabSVM(kernel="precomputed").fit(K)
+    lopsided = np.eye(6)
+    lopsided[0, 1] = 0.25
+    for K, words in ((np.full((5, 5), np.nan), "NaN"), (np.ones((5, 4)), "square"), (lopsided, "symmetric")):
+        with refused(words):
+            OneClassSlabSVM(kernel="precomputed").fit(K)
     with refused("dense data is required", TypeError):
         OneClassSlabSVM(kernel="precomputed").fit(sp.eye_array(6, format="csr"))
 
@@ -178,20 +167,26 @@ def test_indefinite_precomputed_matrices_are_refused(solver, m, kind):
         OneClassSlabSVM(kernel="precomputed", solver=solver, nu_lower=0.5, nu_upper=0.4).fit(K)
 
 
-def test_an_indefinite_callable_is_refused(X):
-    with refused("positive semidefinite"):
-        OneClassSlabSVM(kernel=lambda A, B: -(A @ B.T)).fit(X)
-    with refused("positive semidefinite"):
-        OneClassSlabSVM(kernel=lambda A, B: np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (lambda A, B: -(A @ B.T), "positive semidefinite"),
+        (lambda A, _: A[:, 0], "must return the block of all pairs"),
+        (lambda a, b: float(a @ b), "two arrays of rows, not two samples"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "NaN or infinity"),
+        (lambda A, B: A @ B.T + 0j, "complex numbers"),
+    ],
+)
+def test_a_callable_that_is_no_kernel_is_refused(kernel, words, X):
+    with refused(words):
+        OneClassSlabSVM(kernel=kernel).fit(X)
 
 
-def test_a_callable_that_returns_nonsense_is_refused(X):
-    with refused(r"(?s)shape \(60,\).*must return the block of all pairs, of shape \(60, 60\)"):
-        OneClassSlabSVM(kernel=lambda A, _: A[:, 0]).fit(X)
-    with refused("two arrays of rows, not two samples"):
-        OneClassSlabSVM(kernel=lambda a, b: float(a @ b)).fit(X)
-    with refused("NaN or infinity"):
-        OneClassSlabSVM(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(X)
+@pytest.mark.parametrize("model", [OneClassSlabSVM, SVDD, KernelPCADetector])
+@pytest.mark.parametrize("diagonal", [0, 1])
+def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
+    with refused("positive semidefinite"):
+        model(kernel=lambda A, B: diagonal + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
 
 
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector])
@@ -259,66 +254,34 @@ def test_another_width_at_prediction_is_refused_with_a_precomputed_matrix():
     assert given.predict(np.ones((3, 10))).shape == (3,)
 
 
-@pytest.mark.parametrize("ask", ["predict", "decision_function", "score_samples", "project", "summary"])
-def test_an_estimator_that_is_not_fitted_says_so(ask, X):
-    with refused("not fitted yet", NotFittedError):
-        getattr(OneClassSlabSVM(), ask)(*([] if ask == "summary" else [X]))
-
-
 @pytest.mark.warns("out of the kernel's reach of all others", cases=["smo"])
 @by_solver
 def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(solver, X):
     model = OneClassSlabSVM(gamma="scale", solver=solver, max_iter=2, tol=1e-9)
-    with pytest.warns(ConvergenceWarning) as caught:
+    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
         model.fit(X)
-    text = str(caught[0].message)
-    assert f"relative duality gap of {model.relative_gap_:.2g}" in text
-    for words in ("tol asks for 1e-09", "after 2 iterations", "raise max_iter"):
-        assert words in text
+    assert f"relative duality gap of {model.relative_gap_:.2g}" in str(caught[0].message)
+    assert caught[0].filename == __file__  # a warning points at the line that called fit
     assert model.n_iter_ == 2
     assert model.status_ == "iteration limit"
     assert model.duality_gap_ > 1e-9 * model.dual_objective_
 
 
-def test_a_collapsed_slab_is_warned_of_with_the_remedy():
-    X = np.random.default_rng(0).normal(size=(200, 10))
-    model = OneClassSlabSVM(gamma=10.0, offsets="training")
-    with pytest.warns(SlabCollapseWarning, match="(?s)offsets='leave-one-out'.*smaller gamma"):
-        model.fit(X)
+@pytest.mark.parametrize("model", [SVDD, OneClassSVM])
+def test_the_others_warn_of_running_out_of_iterations_too(model, X):
+    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
+        model(max_iter=1, tol=1e-9).fit(X)
+    assert caught[0].filename == __file__
 
 
-def test_a_slab_half_way_to_its_collapse_is_warned_of_with_what_to_expect():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    model = OneClassSlabSVM(gamma=2.0, offsets="training", nu_lower=0.05, nu_upper=0.05)
-    with pytest.warns(SlabCollapseWarning, match="(?s)% of the training samples are support vectors.*leave-one-out"):
+@pytest.mark.parametrize(("d", "gamma"), [(10, 10.0), (2, 2.0)], ids=["collapsed", "half way"])
+def test_a_slab_on_its_way_to_its_collapse_is_warned_of_with_the_remedy(d, gamma):
+    X = np.random.default_rng(0).normal(size=(200, d))
+    model = OneClassSlabSVM(gamma=gamma, offsets="training", nu_lower=0.05, nu_upper=0.05)
+    with pytest.warns(SlabCollapseWarning, match="leave-one-out") as caught:
         model.fit(X)
+    assert caught[0].filename == __file__
     assert model.expected_recall_ < 0.8
-
-
-@pytest.mark.warns("out of the kernel's reach of all others")
-def test_warnings_point_at_the_line_that_called_fit(X):
-    with pytest.warns(ConvergenceWarning) as caught:
-        OneClassSlabSVM(gamma="scale", max_iter=1, tol=1e-9).fit(X)
-    assert caught[0].filename == __file__
-    with pytest.warns(SlabCollapseWarning) as caught:
-        OneClassSlabSVM(gamma=1e4, offsets="training").fit(X)
-    assert caught[0].filename == __file__
-
-
-def test_a_good_fit_warns_of_nothing(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        OneClassSlabSVM().fit(X)
-        OneClassSlabSVM(kernel="linear", epsilon=0.2).fit(X)
-
-
-@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
-@by_solver
-@pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-def test_constant_features_do_no_harm(kernel, solver, X):
-    constant = np.column_stack([X, np.full(60, 3.0), np.zeros(60)])
-    model = OneClassSlabSVM(kernel=kernel, solver=solver, epsilon=0.2).fit(constant)
-    assert is_finite(model, constant)
 
 
 @pytest.mark.warns("of the training rows, and of rows that repeat them")
@@ -356,23 +319,24 @@ def test_outliers_far_away_do_no_harm(X):
 # Every detector refuses what the slab refuses.
 
 by_name = pytest.mark.parametrize("name", problems.FAMILY)
+ALSO_LINEAR = {**problems.FAMILY, "linear": partial(LinearOneClassSlabSVM, epsilon=0.2)}
 
 
-@by_name
+@pytest.mark.parametrize("name", ALSO_LINEAR)
 @pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 def test_every_detector_refuses_values_that_are_no_numbers(name, value, word, X):
-    make = problems.FAMILY[name]
+    make = ALSO_LINEAR[name]
     model, bad = make().fit(X), X.copy()
     bad[3, 1] = value
-    for data in (bad, sp.csr_array(bad), bad.astype(np.float32)):
+    for data in (bad, sp.csr_array(bad), bad.astype(np.float32), bad.tolist()):
         for act in (make().fit, model.predict):
             with refused(word):
                 act(data)
 
 
-@by_name
+@pytest.mark.parametrize("name", ALSO_LINEAR)
 def test_every_detector_refuses_shapes_and_weights_that_make_no_sense(name, X):
-    make = problems.FAMILY[name]
+    make = ALSO_LINEAR[name]
     for data, words in (
         (np.empty((0, 3)), "0 sample"),
         (np.empty((5, 0)), "0 feature"),
@@ -435,37 +399,6 @@ def test_every_detector_takes_constant_features_and_two_samples(name, X):
         assert np.isfinite(make().fit(wide).decision_function(wide)).all()
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "value"),
-    [
-        (problems.FAMILY["one-class SVM"], "nu", 0),
-        (problems.FAMILY["one-class SVM"], "nu", 1.01),
-        (problems.FAMILY["one-class SVM"], "nu", np.nan),
-        (problems.FAMILY["one-class SVM"], "kernel", "gaussian"),
-        (SVDD, "nu", -0.1),
-        (SVDD, "C", 0),
-        (SVDD, "C", np.inf),
-        (SVDD, "C", "large"),
-        (SVDD, "solver", "libsvm"),
-        (KernelPCADetector, "n_components", 0),
-        (KernelPCADetector, "n_components", 1.0),
-        (KernelPCADetector, "n_components", 1.5),
-        (KernelPCADetector, "n_components", None),
-        (KernelPCADetector, "gamma", -1.0),
-        (KernelPCADetector, "nu", 0.0),
-        (KernelPCADetector, "offsets", "loo"),
-        (KernelDensityDetector, "bandwidth", 0),
-        (KernelDensityDetector, "bandwidth", np.inf),
-        (KernelDensityDetector, "bandwidth", "wide"),
-        (KernelDensityDetector, "nu", 2),
-        (KernelDensityDetector, "offsets", "out-of-fold"),
-    ],
-)
-def test_parameters_of_every_detector_outside_their_range_are_named(model, name, value, X):
-    with refused(f"The '{name}' parameter of {model.__name__} must be"):
-        model(**{name: value}).fit(X)
-
-
 def test_a_c_that_no_multipliers_satisfy_is_refused_with_the_least_that_some_do(X):
     with refused(r"(?s)C must be at least 1 / \(sum of weights\) = 0\.01667, got 0\.01"):
         SVDD(C=0.01).fit(X)
@@ -497,24 +430,10 @@ def test_a_bandwidth_that_float64_cannot_square_is_refused(X):
             KernelDensityDetector(bandwidth=value).fit(X)
 
 
-@pytest.mark.parametrize("model", [SVDD, KernelPCADetector])
-@pytest.mark.parametrize("diagonal", [0, 1])
-def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
-    with refused("positive semidefinite"):
-        model(kernel=lambda A, B: diagonal + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
-
-
-@pytest.mark.parametrize("model", [SVDD, problems.FAMILY["one-class SVM"]])
-def test_the_others_warn_of_running_out_of_iterations_too(model, X):
-    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
-        model(max_iter=1, tol=1e-9).fit(X)
-    assert caught[0].filename == __file__
-
-
 def test_a_plane_through_a_cloud_around_the_origin_is_warned_of():
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.warns(SlabCollapseWarning, match="(?s)w is zero.*origin.*SVDD"):
-        problems.FAMILY["one-class SVM"](kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))
+        OneClassSVM(kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))
 
 
 # Extremes: a decision is never NaN, and what float64 cannot hold is refused in words, not in NumPy's or LAPACK's.
@@ -648,9 +567,6 @@ def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
     np.testing.assert_allclose(model.loo_scores_[0], others.score_samples(X[:1])[0], rtol=1e-12)
 
 
-HUGE = 10**400
-
-
 @by_detector
 @pytest.mark.parametrize("value", [1e-320, 1e-30])
 def test_a_share_below_one_sample_is_that_of_none(name, value, X):
@@ -661,32 +577,6 @@ def test_a_share_below_one_sample_is_that_of_none(name, value, X):
         usual, _, _ = outcome(lambda own=own: make(**{own: tiny}).fit(X).decision_function(X))
         assert refusal == ""
         assert ((decision >= 0) == (usual >= 0)).all()
-
-
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (OneClassSlabSVM, "gamma"),
-        (OneClassSlabSVM, "epsilon"),
-        (OneClassSlabSVM, "tol"),
-        (OneClassSlabSVM, "cache_size"),
-        (LinearOneClassSlabSVM, "epsilon"),
-        (LinearOneClassSlabSVM, "tol"),
-        (SVDD, "C"),
-        (KernelDensityDetector, "bandwidth"),
-        (Chi2Map, "sample_interval"),
-    ],
-)
-def test_parameters_beyond_float64_are_named(make, name, X):
-    with refused(f"The '{name}' parameter of {make.__name__} must be"):
-        make(**{name: HUGE}).fit(X)
-
-
-@pytest.mark.parametrize("make", [OneClassSlabSVM, LinearOneClassSlabSVM])
-@pytest.mark.parametrize("epsilon", [1e300, 1e16, 1e-17, 1e-320])
-def test_an_epsilon_that_rounding_loses_is_refused(make, epsilon, X):
-    with refused(r"(?s)epsilon must be 0, or between.*lost in rounding.*2/3"):
-        make(epsilon=epsilon).fit(X)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
@@ -877,8 +767,3 @@ def test_a_margin_is_refused_and_never_nan(X):
     for question in (model.predict, model.decisions):
         with refused("A score is NaN"):
             question(np.full((1, X.shape[1]), 1e6))
-
-
-def test_a_kernel_of_complex_numbers_is_refused(X):
-    with pytest.raises(ValueError, match="it returned complex numbers"):
-        OneClassSlabSVM(kernel=lambda A, B: A @ B.T + 0j).fit(X)
