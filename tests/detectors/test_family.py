@@ -234,22 +234,6 @@ def test_leave_one_out_distances_are_exact_where_the_face_does_not_change():
     assert min(counts.values()) >= 5, counts
 
 
-@pytest.mark.slow
-def test_where_the_face_changes_they_are_far_nearer_than_training_distances():
-    closed_error, training_error = [], []
-    for seed in range(40):
-        dual, K = sphere(seed)
-        solution = loop.solve(dual, Dense(K), tol=1e-12)
-        closed, beta = leave_one_out(dual, Dense(K), solution), solution.multipliers[0]
-        support = np.flatnonzero(beta > 0)
-        exact = np.array([refitted_sphere_score(dual, K, beta, i)[0] for i in support])
-        closed_error.append(np.abs(closed.scores[support] - exact) / solution.scores.std())
-        training_error.append(np.abs(solution.scores[support] - exact) / solution.scores.std())
-    closed_error, training_error = np.concatenate(closed_error), np.concatenate(training_error)
-    assert np.median(closed_error) < 0.25 * np.median(training_error)
-    assert closed_error.mean() < 0.5 * training_error.mean()
-
-
 # Kernel PCA
 
 
@@ -449,13 +433,15 @@ def test_every_rule_takes_whatever_holds_numbers():
     for rule in bandwidth.RULES.values():
         expected = rule(X.astype(float))
         assert expected < 1e-3
+        assert rule(10 * X) == pytest.approx(expected / 100)
         for kind in (np.uint8, np.int16, np.int64, np.float32):
             assert rule(X.astype(kind)) == pytest.approx(expected)
             assert rule(sp.csr_array(X.astype(kind))) == pytest.approx(expected)
             assert rule(sp.csc_matrix(X.astype(kind))) == pytest.approx(expected)
         assert rule(X.tolist()) == pytest.approx(expected)
         assert rule(pd.DataFrame(X)) == pytest.approx(expected)
-        assert rule(np.ones((1, 6))) == 1.0
+        assert rule(np.ones((1, 6))) == rule(np.ones((5, 2))) == 1.0
+        assert 0 < rule(np.array([[0.0], [1.0]])) < np.inf
 
 
 def test_no_rule_takes_what_holds_none():

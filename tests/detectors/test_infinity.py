@@ -128,18 +128,13 @@ def test_kernel_density_rejects_rows_far_away(offsets, spreads, X):
     assert (model.predict(far_rows(X, "rbf", spreads)) == -1).all()
 
 
-@by_name
-@pytest.mark.parametrize("kernel", LOCAL)
+@pytest.mark.parametrize(
+    ("name", "kernel"), [*product(DETECTORS, LOCAL), *(("SVDD", kernel) for kernel in KERNELS[1:5])]
+)
 @by_offsets
-def test_ten_times_the_spread_is_rejected_where_the_kernel_falls_off(name, kernel, offsets, X, fitted):
+def test_ten_times_the_spread_is_rejected_where_the_kernel_falls_off_and_by_a_ball(name, kernel, offsets, X, fitted):
     model, form, _ = fitted(name, kernel, offsets)
     assert (model.predict(form(far_rows(X, kernel, 10.0))) == -1).all()
-
-
-@pytest.mark.parametrize("kernel", ["linear", "intersection", "hellinger", "chi2"])
-def test_ten_times_the_spread_is_outside_a_ball_of_any_kernel(kernel, X, fitted):
-    model, _, _ = fitted("SVDD", kernel)
-    assert (model.predict(far_rows(X, kernel, 10.0)) == -1).all()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import OneClassSVM as LibsvmOneClassSVM
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.data.distinct import distinct_rows
@@ -128,10 +127,3 @@ def test_every_smaller_gamma_gives_the_sphere_of_the_linear_kernel():
     for delta in (1e-4, 1e-6, 1e-8):
         model = OneClassSVM(gamma=gamma_for(X, delta), nu=0.1, offsets="training", tol=1e-14).fit(X)
         assert np.mean(model.predict(strangers) == sphere.predict(strangers)) >= 0.995
-
-
-def test_libsvm_takes_no_step_at_its_own_tolerance_and_so_learns_the_first_rows():
-    X = samples(120)
-    libsvm = LibsvmOneClassSVM(gamma=gamma_for(X, 1e-5), nu=0.1).fit(X)
-    assert libsvm.n_iter_ == 0
-    assert libsvm.support_.tolist() == list(range(12))

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import problems
-from left_out import LAYOUTS, assert_left_out, programs, refit, ring, tiny_clusters, without
+from left_out import LAYOUTS, refit, ring, tiny_clusters, without
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.dual import active_set, unlearning
 from slabsvm.dual.active_set import free_or_next, polished
@@ -21,20 +19,6 @@ from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(programs())
-def test_scores_without_a_sample_are_those_of_a_refit_to_within_the_gaps(program):
-    assert_left_out(*program)
-
-
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(programs(), st.integers(2, 8))
-def test_scores_without_a_group_are_those_of_a_refit_to_within_the_gaps(program, n_groups):
-    assert_left_out(*program, n_groups)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
