@@ -130,7 +130,7 @@ OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
     SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE), "solver": ("libsvm",)},
     KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "offsets": ("loo",)},
     KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "offsets": ("out-of-fold",)},
-    Chi2Map: {"sample_interval": (HUGE,)},
+    **{one: {"sample_steps": (0, 1.5), "sample_interval": (0.0, "x", HUGE)} for one in (Chi2Map, IntersectionMap)},
 }
 
 

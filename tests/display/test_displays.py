@@ -192,11 +192,6 @@ DRAWINGS = {
 }
 
 
-def test_all_that_draws_is_tested_for_being_pyplots():
-    drawing = {name for name in displays.__all__ if name.startswith("draw_") or name.endswith("Display")}
-    assert drawing == set(DRAWINGS)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_pyplot_saves_and_shows_what_was_drawn_last(X, tmp_path, name):

@@ -160,10 +160,6 @@ CLAIMS = {
 }
 
 
-def test_each_example_has_its_claims_tested():
-    assert sorted(CLAIMS) == FILES
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_an_example_runs_and_shows_what_it_says(name, tmp_path, monkeypatch):

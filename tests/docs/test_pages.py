@@ -6,7 +6,6 @@ below it are what that prints; a line of three dots stands for any lines. Other 
 without showing it fails.
 """
 
-import ast
 import re
 import shlex
 import warnings
@@ -26,12 +25,6 @@ pytestmark = pytest.mark.numeric
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["../README", "index", "start", "how-it-works", "which", "questions", "differences", "theory"]
 PAGES += sorted(f"how-to/{path.stem}" for path in (DOCS / "how-to").glob("*.md"))
-MADE = {"gallery", "generated"}  # by Sphinx
-READ = [path.relative_to(DOCS).with_suffix("") for path in sorted(DOCS.rglob("*.md")) if not MADE & {*path.parts}]
-READ = ["../README", *(str(name) for name in READ if name.name != "glossary")]
-OURS = r"\bstrangers?\b|strangeness|foret(?:old|ell)"  # this project's own words for "outlier" and "expected"
-BANNED = rf"hyperplane|inlier|anomal\w+|novelty|cut-?off|{OURS}"
-WIDTH = 88  # characters of code that a page shows on a wide screen, as examples/ruff.toml has it
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?%?")
 ANYTHING = "..."
@@ -61,35 +54,6 @@ def near(shown: str, printed: str) -> bool:
     else:
         off = Decimal(0)
     return abs(one - other) <= off
-
-
-@pytest.mark.parametrize(
-    ("shown", "printed", "is_same"),
-    [
-        ("0.91 accepted", "0.90 accepted", True),  # .90499 and .90501
-        ("0.91 accepted", "0.89 accepted", False),
-        ("0.91 accepted", "0.91 rejected", False),
-        ("evidence 10^-0.2", "evidence 10^-0.1", True),
-        ("evidence 10^-0.2", "evidence 10^0.0", False),
-        ("[0.9  0.004]", "[0.89  0.004]", True),  # NumPy shows no last zeros
-        ("[0.9  0.004]", "[0.88  0.004]", False),
-        ("score .84", "score .83", True),
-        ("score .84", "score .82", False),
-        ("-25.2573", "-25.2101", True),  # .0472 is less than .002 of it
-        ("-25.2573", "-25.2001", False),
-        ("gap 1.2e-09", "gap 1.3e-09", True),
-        ("gap 1.2e-09", "gap 1.4e-09", False),
-        ("at row 1,164", "at row 1,165", False),
-        ("400 rows", "401 rows", False),
-        ("5 strangers", "5.1 strangers", False),
-        ("11.3% of the last 300 rows", "12.3% of the last 300 rows", True),
-        ("11.3% of the last 300 rows", "12.4% of the last 300 rows", False),
-        ("11.3% of the last 300 rows", "11.3% of the last 301 rows", False),
-        ("20% of them", "20 of them", False),
-    ],
-)
-def test_lines_are_the_same_but_for_last_digits(shown, printed, is_same):
-    assert same(shown, printed) == is_same
 
 
 def assert_same(shown: list[str], printed: list[str]) -> None:
@@ -155,52 +119,3 @@ def test_the_page_is_what_happens(name, tmp_path, monkeypatch):
             assert_same(lines(following[2]) if shown else [], printed)
         elif block[1] == "console":
             status = give_commands(block[2], status)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_the_pages_code_is_as_narrow_as_it_is_shown(name):
-    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    code = "".join(re.findall(r"^```\S* ?python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
-    assert not [line for line in code.splitlines() if len(line) > WIDTH]
-
-
-def test_the_readme_is_at_most_a_screen_and_a_half():
-    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    assert len(text.split()) <= 450  # with its picture 1,650 pixels high where a column is 850 wide
-
-
-@pytest.mark.parametrize("name", READ)
-def test_the_page_uses_the_glossarys_words(name):
-    # Tables of records name data sets as their authors did, and so do titles of papers.
-    left_out = r"```.*?```|`[^`]*`|\]\([^)]*\)|<!-- tables -->.*?<!-- end of tables -->|(?<![\w*])\*\w[^*\n]*\w\*"
-    prose = re.sub(left_out, "", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert not re.findall(BANNED, prose, flags=re.IGNORECASE)
-
-
-@pytest.mark.slow
-def test_messages_and_docstrings_use_the_glossarys_words():
-    def texts(file: Path) -> list[str]:
-        constants = (
-            node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)
-        )
-        return [
-            re.sub(r"`[^`]*`", "", one.value) for one in constants if isinstance(one.value, str) and " " in one.value
-        ]
-
-    files = [*(DOCS.parent / "src").rglob("*.py")]
-    assert len(files) > 100
-    assert not [(file.name, text) for file in files for text in texts(file) if re.search(OURS, text, re.IGNORECASE)]
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in READ if not name.startswith(("results/", "reference/", "developers/"))]
-)
-def test_a_page_for_users_has_at_most_1500_words(name):
-    formulas = re.compile(r"\$\$.*?\$\$|\$[^$\n]*\$", re.DOTALL)
-    assert len(formulas.sub("", (DOCS / f"{name}.md").read_text(encoding="utf-8")).split()) <= 1500
-
-
-def test_the_glossary_has_at_most_40_terms():
-    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
-    terms = re.findall(r"^\w.*$", text.split("```{glossary}\n")[1].split("```")[0], flags=re.MULTILINE)
-    assert 0 < len(terms) <= 40

@@ -10,7 +10,7 @@ from left_out import LAYOUTS
 from slabsvm.dual.active_set import free_or_next, polished
 from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
-from slabsvm.dual.neighbour_spans import MANY, TUNING, _Estimate, usual
+from slabsvm.dual.neighbour_spans import TUNING, _Estimate
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.base import Blocks, Dense
 from slabsvm.gram.computed import Computed
@@ -128,12 +128,6 @@ def test_paths_correct_estimates_where_the_active_set_changes(monkeypatch):
     assert abs(np.mean(off)) <= 0.02
     before, after = np.mean(wrong, axis=0)
     assert after < before
-
-
-def test_large_faces_have_more_neighbours_and_more_products_with_them():
-    assert usual(MANY) == replace(TUNING, iterations=50)
-    assert usual(1000) == TUNING
-    assert usual(10_000) == replace(TUNING, neighbours=2 * TUNING.neighbours, iterations=100)
 
 
 def test_conjugate_gradients_go_on_from_where_they_are():

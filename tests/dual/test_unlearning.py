@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import problems
-from left_out import LAYOUTS, refit, ring, tiny_clusters, without
+from left_out import LAYOUTS, refit, ring, without
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.dual import active_set, unlearning
 from slabsvm.dual.active_set import free_or_next, polished
-from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Point
@@ -85,17 +84,6 @@ def test_what_supports_nothing_changes_nothing():
     found = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution)).without([np.flatnonzero(idle)])
     np.testing.assert_array_equal(found.changes, 0.0)
     assert found.exact.all()
-
-
-def test_groups_of_one_sample_are_single_samples():
-    X = tiny_clusters(np.random.default_rng(0), 60)
-    K = problems.rbf(3.0)(X, X)
-    dual = one_class_slab(np.ones(60), 0.1, 0.1, 2 / 3)
-    solution = loop.solve(dual, Dense(K), tol=1e-9)
-    single = leave_one_out(dual, Dense(K), solution).scores
-    each = [(np.array([i]), np.array([i])) for i in range(60)]
-    grouped = np.concatenate(leave_one_group_out(dual, Dense(K), solution, each))
-    np.testing.assert_allclose(grouped, single, atol=1e-9 * np.abs(single).max())
 
 
 def test_where_nothing_can_take_what_leaves_the_closed_form_stays():

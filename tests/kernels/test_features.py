@@ -109,16 +109,6 @@ def test_bad_values_are_refused(name, form):
         model.transform(form(np.ones((1, 3))))
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [("sample_steps", 0), ("sample_steps", 1.5), ("sample_interval", 0.0), ("sample_interval", "x")],
-)
-def test_parameters_outside_their_range_are_named(parameter, value):
-    for kind in (IntersectionMap, Chi2Map):
-        with pytest.raises(ValueError, match=f"The '{parameter}' parameter of {kind.__name__} must be"):
-            kind(**{parameter: value}).fit([[1.0]])
-
-
 @pytest.mark.parametrize(("name", "agreement"), [("hellinger", 1.0), ("intersection", 0.97), ("chi2", 0.99)])
 def test_a_pipeline_of_map_and_linear_slab_is_nearly_the_kernels_slab(name, agreement):
     X = np.random.default_rng(0).dirichlet(np.full(8, 2.0), 400)

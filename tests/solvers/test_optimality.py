@@ -9,7 +9,6 @@ import certificate
 import conic
 import problems
 from problems import Problem, by_name
-from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.base import Dense
@@ -153,37 +152,6 @@ def test_a_solution_is_the_one_that_a_conic_solver_finds(
 
 def test_the_conic_solver_knows_the_optimum_well_enough_to_judge_by(problem: Problem, reference: conic.Reference):
     assert reference.gap <= WELL_ENOUGH * abs(reference.objective) + ROUNDING * problem.largest + rounding(problem)
-
-
-def test_most_problems_have_unique_offsets_to_compare():
-    some = EVERYTHING[::10]
-    unique = 0
-    for problem in some:
-        found = loop.solve(problem.dual, problem.gram, tol=TOL)
-        unique += strictly_inside(problem.dual.caps, found.multipliers).any(axis=1).all()
-    assert unique >= len(some) / 2
-
-
-def test_every_problem_is_put_to_each_solver_and_the_names_tell_them_apart():
-    assert set(SOLVERS) == set(SupportVectorDetector._parameter_constraints["solver"][0].options)
-    assert len({problem.name for problem in EVERYTHING}) == len(EVERYTHING)
-
-
-def test_there_are_enough_problems_of_every_kind():
-    assert len(EVERYTHING) >= 240
-    drawn = [problem.name for problem in EVERYTHING[: problems.N_DRAWN]]
-    for words in (
-        *problems.FORMULAS,
-        "precomputed",
-        *problems.SHAPES,
-        *problems.NUS,
-        *problems.WEIGHTS,
-        "m 2,",
-        "m 300,",
-    ):
-        assert sum(str(words) in name for name in drawn) >= 5, words
-    for epsilon in problems.EPSILONS:
-        assert sum(f"epsilon {epsilon:.2g}," in name for name in drawn) >= 15
 
 
 def cloud(seed: int, m: int, d: int = 3) -> np.ndarray:

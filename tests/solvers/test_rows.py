@@ -4,12 +4,10 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 import pytest
-from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import certificate
 from slabsvm import OneClassSlabSVM
@@ -19,7 +17,6 @@ from slabsvm.gram.computed import COARSE, Computed, Thin
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import loop, working_set
 from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache, padded
 
@@ -159,11 +156,6 @@ def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
     assert len(pool.members) == 160
 
 
-@pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 64), (64, 64), (65, 128)])
-def test_rows_are_padded_to_the_descents_lanes(size, expected):
-    assert padded(size) == expected
-
-
 def test_block_and_rows_together_keep_to_the_memory():
     X = np.random.default_rng(0).normal(size=(3000, 3))
     pool = KernelCache(Computed(RBF(0.3), X), np.float32, cache_bytes=6e6, least_space=64)
@@ -293,31 +285,6 @@ def test_a_collapsed_slab_needs_no_memory_for_its_free_samples():
     solution = loop.solve(dual, gram, cache_bytes=1e5)
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, RBF(2.0)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective
-
-
-def n_blas_threads():
-    return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
-
-
-def fail_inside():
-    with ONE_BLAS_THREAD, ONE_BLAS_THREAD:
-        assert set(n_blas_threads()) == {1}
-        raise RuntimeError
-
-
-@pytest.mark.slow
-def test_blas_gets_its_threads_back_whatever_happened_inside():
-    with threadpool_limits(2, "blas"):
-        before = n_blas_threads()
-        with pytest.raises(RuntimeError):
-            fail_inside()
-        assert n_blas_threads() == before
-        with ThreadPoolExecutor(4) as pool:
-            fits = [
-                pool.submit(OneClassSlabSVM().fit, np.random.default_rng(i).normal(size=(300, 2))) for i in range(8)
-            ]
-            assert all(fit.result().status_ == "converged" for fit in fits)
-        assert n_blas_threads() == before
 
 
 @pytest.mark.slow

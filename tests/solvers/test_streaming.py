@@ -8,7 +8,6 @@ import pytest
 
 from slabsvm.data.passes import Local
 from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Status
 from slabsvm.solvers.streaming import PassTuning, _Bands
 
 pytestmark = pytest.mark.numeric
@@ -192,59 +191,3 @@ def test_bands_are_widened_while_the_sample_says_that_there_is_room():
     found.margins = np.full((2, 2), np.inf)
     found.tuning = replace(TUNING, most_band_bytes=24 * 10 * M)
     assert not found._widen(W, offsets)
-
-
-def rounds_of(monkeypatch, found, gaps, shifts=((0.0, 0.0),), *, widens=False):
-    """Run rounds that come to these gaps, one below 0 converged; return the answer, and what was widened around."""
-    widened, gaps, shifts = [], list(gaps), list(shifts)
-    result = found._fitted(W, np.inf, np.zeros(2), np.zeros(2))
-
-    def at(*_, feasible=False):
-        gap = gaps.pop(0) if feasible else np.inf
-        return replace(result, gap=gap, status=Status.CONVERGED if gap < 0 else Status.STALLED)
-
-    solved = SimpleNamespace(offsets=np.zeros(2), status=Status.CONVERGED, gap=0.0)
-
-    def solution(*_):
-        found.rounds += 1
-        return solved
-
-    near = SimpleNamespace(solve=lambda *_: solved, w=lambda _: W, dual=None)
-    monkeypatch.setattr("slabsvm.solvers.streaming._Near", lambda *_: near)
-    margins = found.margins
-    found.survey = replace(found.survey, n_weighted=M + 1)
-    found._first_margins = lambda *_: margins
-    found._gather = lambda *_: True
-    found._near, found._solution, found._at = (lambda _: near), solution, at
-    found._left_out = lambda *_: np.array(shifts.pop(0))
-    found._widen = lambda w, offsets: widened.append((w, offsets)) or widens
-    return found.run(), widened
-
-
-def test_bands_stay_while_each_round_halves_the_gap_and_are_widened_else(monkeypatch):
-    found = bands(np.full((2, 2), 0.1))
-    fitted, widened = rounds_of(monkeypatch, found, [8.0, 3.9, 1.9, 1.0, 0.9])
-    # The fourth round did not halve it, and there was no room: the least gap is the answer.
-    assert fitted.gap == 1.0
-    assert len(widened) == 1
-
-
-def test_rounds_end_at_their_limit_with_the_least_gap(monkeypatch):
-    found = bands(np.full((2, 2), 0.1), most_rounds=3)
-    fitted, widened = rounds_of(monkeypatch, found, [8.0, 9.0, 9.5, 1.0], widens=True)
-    assert fitted.gap == 8.0
-    assert found.rounds == 3
-    assert len(widened) == 1
-
-
-@pytest.mark.parametrize(
-    ("shift", "wider"), [((-0.1, 0.2), False), ((-0.11, 0.0), True), ((0.0, 0.21), True), ((5.0, -5.0), False)]
-)
-def test_a_band_is_widened_where_leaving_out_moves_a_plane_beyond_it(monkeypatch, shift, wider):
-    found = bands([[0.1, 0.2], [0.3, 0.3]])
-    fitted, widened = rounds_of(monkeypatch, found, [-1.0, -1.0], [shift, (0.0, 0.0)], widens=True)
-    assert len(widened) == wider
-    np.testing.assert_allclose(fitted.loo_offsets, (0.0, 0.0) if wider else shift)
-    for w, offsets in widened:
-        np.testing.assert_array_equal(w, W)
-        assert offsets.shape == (2,)
