@@ -426,8 +426,7 @@ def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of_
     two_sided = ConformalDetector(two_sided=True).fit(X)
     with pytest.warns(CalibrationWarning, match=r"smallest p-value is 0.0328, and alpha is 0.02. Give at least 99"):
         two_sided.predict(far, alpha=0.02)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         detector.predict(far, alpha=0.02)
         detector.threshold(0.02)
 
@@ -449,8 +448,7 @@ def test_leave_one_out_that_rejects_the_rows_that_repeat_is_warned_of_and_the_re
     (text,) = (str(warning.message) for warning in told)
     assert "offsets=" not in text  # which this method cannot do without
     assert (detector.predict(new) == -1).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         # One of the sixteen cells may be on either side of the threshold.
         assert (detector.set_params(method="split").fit(X).predict(new) == 1).mean() > 0.95 - 1.5 / 16
 
@@ -518,8 +516,7 @@ def test_near_copies_are_warned_of_and_groups_are_the_remedy(method, X):
     detector = ConformalDetector(OneClassSVM(), alpha=0.1, method=method)
     with pytest.warns(SlabCollapseWarning, match="near copy.*groups"):
         assert (detector.fit(copied).predict(new) == -1).mean() > 0.15
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert (detector.fit(copied, groups=np.tile(np.arange(len(X)), 3)).predict(new) == -1).mean() < 0.15
         ConformalDetector(OneClassSVM().fit(X), method="prefit").fit(copied)
 

@@ -86,8 +86,7 @@ def interrupted_at(call: int) -> Iterator[list[int]]:
 
 
 def quietly(fit: Fit, model: Any, rows: np.ndarray) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return fit(model, rows)
 
 
@@ -142,8 +141,7 @@ def test_an_interrupt_at_any_moment_leaves_what_was(name):
 def test_a_warning_that_the_user_made_an_error_is_a_failed_fit():
     model = OneClassSlabSVM(gamma="scale").fit(X)
     before = dict(vars(model))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
         with pytest.raises(ConvergenceWarning):
             model.set_params(tol=1e-12, max_iter=1).fit(OTHER)
         warnings.simplefilter("error", SlabCollapseWarning)

@@ -110,8 +110,7 @@ def test_rows_without_weight_and_rows_that_are_all_equal_are_drawn(X):
     n_known = int(np.count_nonzero(np.arange(len(X)) % 3))
     (text,) = draw_scores(weighted).axes[0].get_legend().get_texts()
     assert text.get_text().startswith(f"{n_known} training rows")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
         equal = OneClassSlabSVM().fit(np.ones((20, 3)))
     assert hills(draw_scores(equal).axes[0])[0].sum() == pytest.approx(100)
 

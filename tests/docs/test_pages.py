@@ -76,8 +76,7 @@ def lines(text: str) -> list[str]:
 def run_python(code: str, names: dict[str, object], page: Path, line: int) -> list[str]:
     """Run a block with the page's names, as if it stood where it stands in the page; return what it prints."""
     printed = StringIO()
-    with redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    with redirect_stdout(printed), warnings.catch_warnings(action="error", category=UserWarning):
         warnings.simplefilter("error", FutureWarning)
         exec(compile("\n" * line + code, str(page), "exec"), names)
     return lines(printed.getvalue())

@@ -45,8 +45,7 @@ def fitted(page: Any) -> OneClassSlabSVM:
     """Return the library's own fit of what the page shows."""
     rested(page)
     now = state(page)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return OneClassSlabSVM(**now["parameters"], tol=1e-9).fit(scaled(page, now["points"]))
 
 

@@ -90,8 +90,7 @@ class Known:
     def by(cls, question: dict[str, Any], solver: str, left_out: Any = leave_one_out) -> "Known":
         model = OneClassSlabSVM(**question["parameters"], solver=solver, tol=TOL, prediction_tol=0.0)
         by_these = mock.patch("slabsvm.detectors.support_vectors.leave_one_out", left_out)
-        with warnings.catch_warnings(record=True) as caught, by_these:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught, by_these:
             model.fit(question["points"])
         nodes = np.meshgrid(np.linspace(*question["grid"]["x"]), np.linspace(*question["grid"]["y"]))
         positions = model.project(np.stack(nodes, axis=-1).reshape(-1, 2))

@@ -47,8 +47,7 @@ def saved(tmp_path_factory):
     found = {}
     for name, model in MODELS.items():
         path = tmp_path_factory.mktemp("models") / "model.slab"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             save(model.fit(X, np.arange(40) % 2), path)
         found[name] = (path.read_bytes(), model.decision_function(X))
     return found

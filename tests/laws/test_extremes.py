@@ -9,8 +9,9 @@ import strategies
 from hypothesis import strategies as st
 from law import law, only_our_warnings
 from strategies import Problem, drawn
-from test_certified import assert_certified, lowest_mean, whole
+from test_certified import assert_certified, whole
 
+from certificate import lowest_mean
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 
 pytestmark = pytest.mark.numeric

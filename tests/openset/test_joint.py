@@ -78,8 +78,7 @@ def test_known_samples_are_unknown_at_the_rate_that_was_asked_for(method, classi
     rates = []
     for seed in range(n_splits):
         model = OpenSetClassifier(OneClassSVM(), classifier=classifier, method=method, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
+        with warnings.catch_warnings(action="ignore", category=CalibrationWarning):
             model.fit(*samples(per_class, seed))
         p = model.p_values(samples(n_new // 3, 1000 + seed)[0]).max(axis=1)
         rates.append((p[:, None] <= ALPHAS + 1e-12).mean(axis=0))
@@ -201,8 +200,7 @@ def test_names_are_better_than_those_of_the_models_alone(known):
 def test_a_linear_model_that_accepts_far_rows_is_warned_of(known):
     with pytest.warns(CalibrationWarning, match="a model that accepts rows infinitely far away"):
         OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC()).fit(*known)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(*known)
 
 
@@ -210,8 +208,7 @@ def test_a_model_with_two_sides_rejects_on_both(known):
     X, y = known
     one, two = (OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC(), two_sided=side) for side in (0, 1))
     shifted = X + 20.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
+    with warnings.catch_warnings(action="ignore", category=CalibrationWarning):
         one.set_params(two_sided=False).fit(shifted, y)
         two.set_params(two_sided=True).fit(shifted, y)
     row = [[400.0, 400.0]]

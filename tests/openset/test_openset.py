@@ -331,8 +331,7 @@ def test_only_classes_with_too_few_samples_for_another_alpha_are_warned_of(known
 
 
 def warnings_of(classifier, X, y) -> list[warnings.WarningMessage]:
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as warned:
         classifier.fit(X, y)
     return warned
 
@@ -446,8 +445,7 @@ def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
         lambda do: lambda model, X, *rest: (do, (model, sent.append(X.copy()) or X, *rest), {}),
     )
     X, y = known
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         OpenSetClassifier().fit(X, y)
     assert len(sent) == 3
     for rows, label in zip(sent, "abc", strict=True):

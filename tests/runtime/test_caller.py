@@ -25,8 +25,7 @@ GRID = np.random.default_rng(0).integers(0, 8, (300, 2)).astype(float)
 
 
 def told_by(action):
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as told:
         action()
     return told
 
@@ -83,8 +82,7 @@ def test_what_is_silenced_is_so_in_one_thread_alone_and_for_a_while():
     told = []
 
     def tell():
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             warn("text", CalibrationWarning)
         told.append(len(caught))
 

@@ -158,8 +158,7 @@ def test_a_recall_that_no_candidate_keeps_is_warned_of(X):
     search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.4, 0.5]}, cv=3)
     with pytest.warns(RecallMissedWarning, match=r"the recall of 0\.9.*accepts 0\.\d+ .*smaller nu"):
         search.fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RecallMissedWarning)
+    with warnings.catch_warnings(action="error", category=RecallMissedWarning):
         LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.5]}, cv=3).fit(X)
 
 

@@ -445,8 +445,7 @@ def test_a_choice_at_the_edge_of_the_grid_is_warned_of(X):
     search = LabelFreeSearchCV(OneClassSVM(), {"gamma": [0.1, 0.2, 0.4], "nu": [0.1, 0.2]}, cv=2)
     with pytest.warns(GridEdgeWarning, match=r"best gamma, 0\.4, is the largest that was tried.*Add larger values"):
         clone(search).set_params(criterion=TheLargest("gamma")).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", GridEdgeWarning)
+    with warnings.catch_warnings(action="error", category=GridEdgeWarning):
         clone(search).set_params(criterion=TheLargest("nu")).fit(X)  # of two values one is always at an end
 
 
@@ -489,8 +488,7 @@ def test_synthetic_outliers_that_are_accepted_as_positives_are_warned_of(X):
     text = r"No candidate separates synthetic outliers.*search by 'volume'"
     with pytest.warns(NothingToldApartWarning, match=text):
         search.fit(independent)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NothingToldApartWarning)
+    with warnings.catch_warnings(action="error", category=NothingToldApartWarning):
         clone(search).fit(X)
         clone(search).set_params(criterion="volume").fit(independent)
 

@@ -239,8 +239,7 @@ def test_categories_with_hardly_any_rows_are_doubted():
     table = pd.DataFrame({"a": np.arange(1000.0), "size": size})
     with pytest.warns(DataDimensionalityWarning, match=r"Column 'size' has 3\d\d categories in 1,000 rows"):
         TableEncoder(categories=["size"]).fit(table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         TableEncoder(categories=["size"]).fit(table.assign(size=size.round(0)))
         TableEncoder(categories=["size"]).fit(table[:12].assign(size=list("abc") * 4))
 
