@@ -162,23 +162,6 @@ def test_no_step_is_taken_along_a_direction_in_which_a_singular_matrix_has_no_cu
         assert np.isfinite(solved).all()
 
 
-def test_what_is_missing_of_all_values_is_found_by_a_regression_on_those_known():
-    rng = np.random.default_rng(12)
-    estimate = object.__new__(_Estimate)
-    estimate.n_free, estimate.values, gains = 12, rng.uniform(1.0, 4.0, 20), rng.uniform(0.1, 0.3, 20)
-    estimate.values_of_fewer = estimate.values * np.exp(-gains)
-    coefficients = np.where(np.arange(20)[:, None] < 12, [[0.5, 0.25, -0.5]], [[-0.25, 0.125, 1.0]])
-    regressors = np.column_stack([np.ones(20), np.log(estimate.values), gains])
-    true = estimate.values * np.exp(gains * (coefficients * regressors).sum(axis=1))
-    estimate._exact = lambda some: true[some]
-    # Those that are missing most are known, since no value is corrected by more.
-    missing = np.abs(np.log(true / estimate.values))
-    known = np.unique(np.concatenate([[0, 3, 5, 7, missing[:12].argmax()], [12, 14, 17, 12 + missing[12:].argmax()]]))
-    corrected, residuals = estimate._corrected(known)
-    np.testing.assert_allclose(corrected, true, rtol=1e-10)
-    np.testing.assert_allclose(residuals, 0.0, atol=1e-10)
-
-
 def test_a_program_with_a_linear_term_has_exact_scores_though_some_of_its_coefficients_are_zero():
     X = np.random.default_rng(3).normal(size=(60, 5))
     dual = replace(one_class(np.ones(60), 0.1), linear=np.where(np.arange(60) % 2, 0.01, 0.0))

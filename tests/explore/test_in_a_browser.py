@@ -204,16 +204,6 @@ def test_points_are_added_moved_and_deleted_by_keys(page):
 
 
 @pytest.mark.slow
-def test_at_rest_it_computes_nothing(page):
-    rested(page)
-    page.evaluate(
-        "() => { const real = slabsvm.answer; slabsvm.answer = (...all) => { slabsvm.n = 1; return real(...all); }; }"
-    )
-    page.wait_for_timeout(300)
-    assert page.evaluate("slabsvm.n") is None
-
-
-@pytest.mark.slow
 def test_those_who_listen_hear_what_is_shown(page):
     heard = page.locator("#summary")
     page.locator("#summary", has_text="The star is rejected.").wait_for(state="attached")

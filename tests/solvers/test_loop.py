@@ -1,7 +1,6 @@
 """The rounds over all samples: when they end, what they say then, and what float32 may hide."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,34 +33,6 @@ def spread(dual=SLAB, seed=0):
     """Return feasible multipliers, most of them free."""
     shares = np.random.default_rng(seed).dirichlet(np.ones(dual.n_samples), dual.n_planes)
     return dual.project_sums(shares * dual.totals[:, None])
-
-
-@pytest.mark.parametrize(
-    ("gap", "target", "stalled", "wanted"),
-    [
-        (0.75, 1.0, False, True),  # below the target, whatever float32 hides
-        (0.76, 1.0, False, False),
-        (1.0, 0.49, False, True),  # all that is left may be rounding, which hides more than half of the target
-        (1.01, 0.49, False, False),
-        (1.0, 0.5, False, False),
-        (9.0, 8.9, True, True),  # no way on in float32
-        (9.0, 8.9, False, False),
-    ],
-)
-def test_float64_is_needed_where_float32_hides_what_matters(gap, target, stalled, wanted):
-    rounds = descent()
-    rounds._rounding = lambda: 0.25
-    assert rounds._needs_double_precision(gap, target, stalled=stalled) is wanted
-    exact = descent(dtype=np.float64)
-    exact._rounding = lambda: 0.25
-    assert exact._needs_double_precision(gap, target, stalled=stalled) is False
-
-
-def test_float32_scores_hide_a_share_of_the_largest_objective_and_those_of_float64_nothing():
-    rounds = descent()
-    rounds.mean_diagonal = 16.0
-    assert rounds._rounding() == pytest.approx(1e-8 * 16 * (1 + 2 / 3) ** 2)
-    assert descent(dtype=np.float64)._rounding() == 0.0
 
 
 @pytest.mark.parametrize(("tol", "dtype"), [(1e-2, np.float32), (1e-10, np.float64)])
@@ -121,32 +92,6 @@ def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
     true_gap = certificate.gap(SLAB, K, multipliers)
     assert abs(settled.gap - true_gap) <= doubt
     assert doubt < 1e-4 * true_gap
-
-
-def free_samples(n_free):
-    """Return multipliers of one plane of four samples, so many of them free, the others at either bound."""
-    caps = one_class(np.ones(4), 0.5).caps
-    return np.where(np.arange(4) < n_free, 0.5, np.arange(4) % 2) * caps
-
-
-@pytest.mark.parametrize(
-    ("n_free", "largest", "stalled", "status"),
-    [
-        (2, 1, False, Status.ITERATION_LIMIT),
-        (2, 1, True, Status.CACHE_LIMIT),
-        (2, 2, True, Status.CACHE_LIMIT),
-        (2, 3, True, Status.STALLED),
-        (0, 1, True, Status.STALLED),
-        (4, 3, True, Status.CACHE_LIMIT),
-        (4, 4, True, Status.STALLED),  # a larger block would not help
-    ],
-)
-def test_why_it_stopped_is_told_from_the_free_samples_and_the_largest_block(n_free, largest, stalled, status):
-    rounds = descent(dual=one_class(np.ones(4), 0.5), gram=Dense(np.eye(4)))
-    rounds.cache = SimpleNamespace(largest=largest)
-    rounds.point = SimpleNamespace(multipliers=free_samples(n_free))
-    rounds.steps = rounds.limits.steps
-    assert rounds._why_stopped(stalled=stalled) is status
 
 
 @pytest.mark.parametrize("seed", range(4))
