@@ -6,7 +6,6 @@ import re
 import struct
 import tracemalloc
 import warnings
-import zipfile
 
 import numpy as np
 import pytest
@@ -334,10 +333,3 @@ def test_a_pipeline_has_no_cache_in_a_file(tmp_path):
     document = json.loads(members[DOCUMENT])
     document["model"]["parameters"]["memory"] = str(tmp_path / "cache")
     assert "parameters.memory is a parameter that no file holds" in refusal(with_document(members, document), path)
-
-
-def test_the_archive_is_an_ordinary_one(saved, tmp_path):
-    (tmp_path / "file").write_bytes(saved["auto"][0])
-    with zipfile.ZipFile(tmp_path / "file") as archive:
-        assert archive.testzip() is None
-        assert archive.namelist()[-1] == DOCUMENT

@@ -368,12 +368,6 @@ class TestArrays:
                 said.append(str(error))
         assert all("it is no NPZ file of numbers, or was cut short: " in text for text in said)
 
-    def test_a_file_cut_short(self, tmp_path):
-        np.save(tmp_path / "t.npy", np.zeros((100, 3)))
-        (tmp_path / "c.npy").write_bytes((tmp_path / "t.npy").read_bytes()[:500])
-        with pytest.raises(TableError, match="it is no NPY file of numbers, or was cut short"):
-            whole(tmp_path / "c.npy", Reading())
-
 
 @needs_pyarrow
 def test_what_pandas_noted_in_a_parquet_file_may_be_wrong(tmp_path, frame):

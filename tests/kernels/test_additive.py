@@ -111,16 +111,6 @@ def test_a_million_columns_are_never_laid_out_densely(name):
 
 
 @by_kernel
-def test_explicit_zeros_and_single_precision_are_taken_for_what_they_are(name):
-    V, beta, X = drawn("sparse", 100)
-    X = X.astype(np.float32)
-    stored = sp.csr_array((X.ravel(), np.tile(np.arange(5), 80), np.arange(0, 401, 5)), shape=X.shape)
-    table = KERNELS[name][0].projection(V, beta)
-    np.testing.assert_allclose(table(stored), table(X.astype(np.float64)), atol=1e-12)
-    np.testing.assert_array_equal(table(X), table(X.astype(np.float64)))
-
-
-@by_kernel
 def test_no_vectors_no_samples_or_only_zeros_score_zero(name):
     make = KERNELS[name][0].projection
     assert make(np.zeros((0, 3)), np.zeros(0))(np.ones((4, 3))).tolist() == [0.0] * 4

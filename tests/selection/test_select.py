@@ -258,17 +258,6 @@ def test_without_a_refit_there_are_results_alone(X):
         LabelFreeSearchCV(OneClassSlabSVM(), GRID).predict(X)
 
 
-def test_a_search_is_cloned_and_pickled(X):
-    search = LabelFreeSearchCV(
-        make_pipeline(StandardScaler(), OneClassSlabSVM()), {"oneclassslabsvm__gamma": [0.1, 1.0]}
-    )
-    assert clone(search).set_params(estimator__oneclassslabsvm__nu_lower=0.2).estimator[-1].nu_lower == 0.2
-    search.fit(X)
-    again = pickle.loads(pickle.dumps(search))  # bytes that this line made, and no stranger's
-    np.testing.assert_array_equal(again.decision_function(X), search.decision_function(X))
-    assert again.criterion_ == search.criterion_
-
-
 @pytest.mark.warns("that was tried, and a better one may lie beyond", cases=["volume"])
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 @pytest.mark.parametrize("criterion", ["marginals", "volume"])

@@ -9,7 +9,6 @@ from sklearn.svm import OneClassSVM as ScikitOneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, TrimmedDetector, explain
-from slabsvm.files import load, save
 
 pytestmark = pytest.mark.numeric
 
@@ -115,16 +114,6 @@ def test_shares_of_features_add_up_to_decisions():
     model = TrimmedDetector().fit(X)
     np.testing.assert_allclose(model.explain(X[:5]).sum(axis=1), model.decision_function(X[:5]), atol=1e-9)
     np.testing.assert_array_equal(explain(model, X[:5]), model.explain(X[:5]))
-
-
-def test_a_file_keeps_a_trimmed_detector(tmp_path):
-    X, _ = contaminated(0.1)
-    for model in (TrimmedDetector(), TrimmedDetector(make_pipeline(StandardScaler(), SVDD()), trim=0.3)):
-        save(model.fit(X), tmp_path / "model.slab")
-        again = load(tmp_path / "model.slab")
-        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-        np.testing.assert_array_equal(again.trimmed_, model.trimmed_)
-        np.testing.assert_array_equal(again.decisions_, model.decisions_)
 
 
 def test_detectors_without_left_out_scores_are_refused():

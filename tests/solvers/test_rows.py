@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed, Thin
@@ -204,17 +203,6 @@ def test_a_block_that_grows_takes_no_more_than_its_memory():
     # The largest block and the one before it have no room together, beside the rows.
     assert 4 * (2900**2 + pool.largest**2) + pool.kept_bytes > 8e7
     assert peaks[-1] <= 8e7 + PIECE_BYTES
-
-
-@pytest.mark.slow
-def test_the_memory_changes_the_way_and_not_the_end():
-    X = np.random.default_rng(4).normal(size=(1500, 3))
-    plenty = OneClassSlabSVM(gamma="scale", tol=1e-9).fit(X)
-    # Of the 9 MB that the matrix takes in float32: nothing, a fiftieth and a fifth.
-    for cache_size in (1e-3, 0.2, 2.0):
-        given = OneClassSlabSVM(gamma="scale", cache_size=cache_size, tol=1e-9).fit(X)
-        assert given.status_ == "converged"
-        assert given.dual_objective_ == pytest.approx(plenty.dual_objective_, rel=1e-8)
 
 
 @pytest.mark.parametrize("n_planes", [1, 2])
