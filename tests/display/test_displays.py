@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from positives import correlated_rows
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
@@ -23,11 +22,6 @@ from slabsvm import (
 from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
 from slabsvm.openset.metrics import open_auc, oscr_curve
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 def labels(ax):

@@ -7,7 +7,6 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from positives import correlated_rows
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -22,11 +21,6 @@ from slabsvm import (
 from slabsvm.display import draw_explanation, draw_explanations, draw_functions
 
 LONG = "a name that is much too long for a picture to show it whole"
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 def bars(figure):

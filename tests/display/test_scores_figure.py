@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from positives import correlated_rows
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -22,11 +21,6 @@ from slabsvm import (
     SlabCollapseWarning,
 )
 from slabsvm.display import draw_scores
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 def planes(axes):

@@ -72,20 +72,6 @@ def test_where_the_face_changes_the_closed_form_is_off_and_the_path_is_not(layou
     assert exact.error == 0.0
 
 
-def test_what_supports_nothing_changes_nothing():
-    X = ring(np.random.default_rng(0), 100)
-    K = problems.rbf(1.0)(X, X)
-    dual = one_class(np.ones(100), 0.1)
-    solution = loop.solve(dual, Dense(K), tol=1e-9)
-    idle = dual.beta(solution.multipliers) == 0.0
-    found = leave_one_out(dual, Dense(K), solution)
-    assert idle.any()
-    np.testing.assert_array_equal(found.scores[idle], solution.scores[idle])
-    found = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution)).without([np.flatnonzero(idle)])
-    np.testing.assert_array_equal(found.changes, 0.0)
-    assert found.exact.all()
-
-
 def test_where_nothing_can_take_what_leaves_the_closed_form_stays():
     dual, K = one_class(np.ones(40), 1.0), problems.rbf(0.5)(*[LAYOUTS["cloud"](np.random.default_rng(0), 40)] * 2)
     solution = loop.solve(dual, Dense(K), tol=1e-9)

@@ -15,16 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
-from positives import correlated_rows
 from slabsvm import AutoSlabSVM, NeighboursDetector, NormalScores, OneClassSVM, SlabCollapseWarning
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.selection.criteria import RecallMissedWarning
 from texts import texts
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 @pytest.mark.slow

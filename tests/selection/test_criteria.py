@@ -14,7 +14,6 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import matthews_corrcoef
 from sklearn.model_selection import ParameterGrid
 
-from positives import correlated_rows
 from slabsvm import SVDD, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, selection
 from slabsvm.detectors.answers import left_out_answer
 from slabsvm.kernels import bandwidth
@@ -30,11 +29,6 @@ from slabsvm.selection.criteria import (
 
 LETTER = Path(os.environ.get("SLABSVM_DATA", "")) / "letter" / "letter-recognition.data"
 GRID = {"gamma": [0.01, 0.1, 1.0]}
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 @pytest.mark.warns("that was tried, and a better one may lie beyond")

@@ -18,11 +18,6 @@ from slabsvm.selection.folds import warn_of_scaling
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 
 
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
-
-
 def test_folds_are_of_one_size_and_keep_equal_rows_together():
     X = np.random.default_rng(0).integers(0, 4, (200, 3))
     held_out = []
@@ -73,13 +68,7 @@ def with_flags(X):
     return np.column_stack([MinMaxScaler().fit_transform(X), X[:, 0] > 0])
 
 
-@pytest.mark.warns(
-    "that was tried, and a better one may lie beyond",
-    cases=[
-        *("stretched", "stretched float32", "stretched with a constant"),
-        *("with a row twice", "with a constant", "with flags"),
-    ],
-)
+@pytest.mark.filterwarnings("ignore::slabsvm.selection.GridEdgeWarning")
 @pytest.mark.parametrize(
     ("scaled", "scaler"),
     [

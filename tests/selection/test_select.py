@@ -24,7 +24,6 @@ from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
-from positives import correlated_rows
 from slabsvm import (
     SVDD,
     DistinctKFold,
@@ -60,11 +59,6 @@ THEIRS = [
 
 def named(pair):
     return f"{type(pair[0]).__module__.split('.')[0]}-{type(pair[0]).__name__}"
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 @parametrize_with_checks(
