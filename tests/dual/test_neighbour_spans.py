@@ -130,23 +130,6 @@ def test_paths_correct_estimates_where_the_active_set_changes(monkeypatch):
     assert after < before
 
 
-def test_conjugate_gradients_go_on_from_where_they_are():
-    m = 60
-    X = np.random.default_rng(11).normal(size=(m, 3))
-    dual, gram = one_class(np.ones(m), 0.5), Computed(RBF(1.0, X.mean(axis=0)), X)
-    free = np.ones((1, m), dtype=bool)
-    face = Face(dual, np.full((1, m), 1 / m), free)
-    tuning = replace(TUNING, iterations=200)
-    estimate = _Estimate(face, np.array([], dtype=np.intp), Blocks(gram, np.float32, 1e9), tuning)
-    right, K = np.ones((m, 1)), gram.block(np.arange(m), np.arange(m))
-    for start in (np.zeros((m, 1)), 3.0 * np.eye(m, 1), right.copy()):
-        assert estimate._solve(right, start)
-        np.testing.assert_allclose(K @ start, right, atol=1e-3)
-    # A step at a time does not converge, and says so.
-    estimate.tuning = replace(tuning, iterations=1)
-    assert not estimate._solve(right, np.zeros((m, 1)))
-
-
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_no_step_is_taken_along_a_direction_in_which_a_singular_matrix_has_no_curvature(precision):
     m = 60

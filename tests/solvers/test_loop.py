@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.program import one_class, one_class_slab
-from slabsvm.dual.solution import Point, Status
-from slabsvm.gram.base import Dense
+from slabsvm.dual.program import one_class_slab
+from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
@@ -57,33 +56,6 @@ def test_a_fit_goes_on_in_float64_where_float32_leaves_a_doubt_and_a_rough_one_n
     assert solution.converged is not rough
 
 
-@pytest.mark.parametrize("size", [1 / 16, 16.0])
-def test_scores_within_32_roundings_of_a_plane_are_settled_in_float64(size):
-    # One plane, whose beta sums to 1, and 16 K: the scores' size is that of the diagonal. The other two are apart.
-    for dual in (one_class(np.ones(M), 0.3), SLAB):
-        rounds = descent(dual=dual)
-        multipliers = spread(dual)
-        beta = dual.beta(multipliers)
-        rounds.gram, rounds.mean_diagonal = Dense(size * K), size
-        exact = size * K @ beta
-        limit = 32 * EPS * size * float(np.abs(beta).sum())
-        # Half of them up to twice the limit away from the plane that all of the others are far above or below.
-        rng = np.random.default_rng(1)
-        scores = np.where(np.arange(M) % 2 == 0, rng.choice([-1.0, 1.0], M) * size, 0.0)
-        scores += rng.uniform(-2, 2, M) * limit
-        rounds.point = Point(dual, multipliers, scores)
-        near = np.abs(rounds.point.distances).min(axis=0) <= limit
-        assert 10 < near.sum() < M / 2
-        settled, doubt = rounds._settled()
-        np.testing.assert_array_equal(settled.multipliers, multipliers)
-        np.testing.assert_array_equal(settled.scores[~near], scores[~near])
-        np.testing.assert_allclose(settled.scores[near], exact[near], rtol=1e-12)
-        assert doubt > rounds._rounding()
-    exact = descent(dtype=np.float64)
-    exact.point = Point(SLAB, spread(), K @ SLAB.beta(spread()))
-    assert exact._settled() == (exact.point, 0.0)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
     rounds, multipliers = descent(), spread(seed=seed)
@@ -104,14 +76,6 @@ def test_a_step_on_the_face_lowers_the_objective_of_a_point_with_free_samples(se
     np.testing.assert_allclose(rounds.point.multipliers.sum(axis=1), SLAB.totals, rtol=1e-12)
     # The scores are those of the multipliers, moved by a product with the change.
     np.testing.assert_allclose(rounds.point.scores, K @ rounds.point.beta, atol=1e-12)
-
-
-def test_no_step_on_the_face_is_taken_that_costs_more_than_the_descent_did():
-    rounds = descent(dtype=np.float64)
-    rounds.point = before = rounds._at(spread())
-    rounds.tried, rounds.credit = True, 1.0
-    rounds._on_face()
-    assert rounds.point.objective == before.objective
 
 
 @pytest.mark.parametrize("most", [0, 1, 50])

@@ -17,7 +17,7 @@ from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.solvers import loop, working_set
-from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache, padded
+from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache
 
 pytestmark = pytest.mark.numeric
 
@@ -98,24 +98,6 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
     np.testing.assert_array_equal(pool.matrix, K)
 
 
-def test_what_stays_when_rows_are_dropped_is_what_was_asked_for(gram, K, monkeypatch):
-    monkeypatch.setattr(working_set, "pieces", partial(pieces, budget=30 * BYTES_PER_ROW))
-    kept = KernelCache(gram, np.float64, 200 * BYTES_PER_ROW)
-    kept.fetch(np.arange(100))
-    asked = rows_asked_for(gram, monkeypatch)
-    some = np.append(np.arange(95, 25, -1), 120)
-    kept.fetch(some)
-    assert asked == [120]
-    assert kept.kept_bytes == 71 * BYTES_PER_ROW
-    beta = np.isin(np.arange(M), some) * np.random.default_rng(2).normal(size=M)
-    np.testing.assert_allclose(kept.product(beta), K @ beta, atol=1e-12)
-    assert asked == [120]
-    # Of more than there is room for those that are here stay.
-    kept.fetch(np.arange(200))
-    assert kept.kept_bytes == 100 * BYTES_PER_ROW
-    assert len(asked) == 30
-
-
 def test_a_cache_counts_its_bytes(gram):
     exact = KernelCache(gram, np.float64, M * BYTES_PER_ROW)
     assert exact.could_hold_everything
@@ -129,23 +111,6 @@ def test_a_cache_counts_its_bytes(gram):
     assert KernelCache(gram, np.float64, 2 * 8 * 128**2, least_space=10).largest == 128
     assert KernelCache(gram, np.float32, 2 * 4 * 128**2, least_space=10).largest == 128
     assert KernelCache(gram, np.float64, 0.0).largest == LEAST_SPACE
-
-
-def test_a_pool_of_everything_has_its_matrix_and_zeros_behind_it(gram, K):
-    pool = KernelCache(gram, np.float64, 1e9)
-    assert pool.blocks.matrix is None
-    assert not pool.holds_everything
-    pool.admit(np.arange(140))
-    assert not pool.holds_everything
-    # More than half of all samples take in the rest.
-    pool.admit(np.arange(100, 260))
-    assert pool.holds_everything
-    np.testing.assert_array_equal(pool.members, np.arange(M))
-    assert pool.blocks.matrix is not None
-    np.testing.assert_array_equal(pool.blocks.matrix, K)
-    assert pool.block.shape == (M, padded(M))
-    assert (pool.block[:, M:] == 0).all()
-    assert pool.kept_bytes == 0
 
 
 def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
