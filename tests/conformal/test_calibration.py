@@ -219,21 +219,24 @@ def test_arithmetic_on_nonsense_is_refused(call, said):
         call()
 
 
-def test_infinite_and_equal_calibration_scores_are_counted_like_others():
-    np.testing.assert_allclose(
-        conformal_p_values([-np.inf, 0, 0, np.inf], [-np.inf, -1, 0, 1, np.inf]) * 5, [2, 2, 4, 4, 5]
-    )
+SPREAD = [-1e17, -3.0, 1e-3, 2.0, 5.0]
 
 
-def test_one_calibration_score_far_out_leaves_the_others_apart():
-    usual = np.arange(1.0, 100.0)
-    np.testing.assert_allclose(conformal_p_values([-1e17, *usual], [-1e18, 0.5, 50.0]) * 101, [1, 2, 52])
-
-
-def test_rounding_is_that_of_the_usual_score():
-    # 1e-9 below 0 is nothing beside scores of 1e8, and is below it where no other score is large.
-    assert conformal_p_values([0.0, 1e8, 2e8, 3e8], [-1e-9])[0] == pytest.approx(2 / 5)
-    assert conformal_p_values([0.0, 0.0, 1.0, 1e8], [-1e-9])[0] == pytest.approx(1 / 5)
+@pytest.mark.parametrize(
+    ("held", "asked", "counted"),
+    [
+        ([-np.inf, 0, 0, np.inf], [-np.inf, -1, 0, 1, np.inf], [2, 2, 4, 4, 5]),
+        ([-1e17, *range(1, 100)], [-1e18, 0.5, 50.0], [1, 2, 52]),
+        # 1e-9 below 0 is nothing beside scores of 1e8, and is below it where no other score is large.
+        ([0.0, 1e8, 2e8, 3e8], [-1e-9], [2]),
+        ([0.0, 0.0, 1.0, 1e8], [-1e-9], [1]),
+        (SPREAD, np.multiply(SPREAD, 1 - 1e-15), [2, 3, 4, 5, 6]),
+        (SPREAD, np.multiply(SPREAD, 1 + 1e-15), [2, 3, 4, 5, 6]),
+    ],
+    ids=["infinite and equal", "one far out", "beside large ones", "beside a usual one", "less", "more"],
+)
+def test_calibration_scores_are_counted_up_to_the_rounding_of_the_usual_one(held, asked, counted):
+    np.testing.assert_allclose(conformal_p_values(held, asked) * (len(held) + 1), counted)
 
 
 def test_the_largest_p_value_that_is_rejected_is_a_whole_number_of_steps():
@@ -245,12 +248,6 @@ def test_the_largest_p_value_that_is_rejected_is_a_whole_number_of_steps():
     for alpha in (0.0, 1.0, 1.5, -0.1):
         with pytest.raises(ValueError, match="alpha must be a rate between 0 and 1"):
             largest_rejected(alpha, 30)
-
-
-def test_scores_that_differ_by_rounding_are_equal():
-    scores = np.array([-1e17, -3.0, 1e-3, 2.0, 5.0])
-    np.testing.assert_allclose(conformal_p_values(scores, scores * (1 - 1e-15)) * 6, [2, 3, 4, 5, 6])
-    np.testing.assert_allclose(conformal_p_values(scores, scores * (1 + 1e-15)) * 6, [2, 3, 4, 5, 6])
 
 
 # Detectors

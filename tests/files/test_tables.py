@@ -133,30 +133,25 @@ class TestFormats:
         pd.testing.assert_frame_equal(found, pd.read_csv(path, low_memory=False))
         assert found["text at the end"].tolist() == table["text at the end"].tolist()
 
-    def test_a_name_of_two_lines_and_empty_lines_before_the_header_are_read(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text('\n\n"a\nb",c\n1,2\n3,4\n')
-        assert read(path).to_dict("list") == {"a\nb": [1, 3], "c": [2, 4]}
-
     @pytest.mark.slow
     def test_utf_16(self, tmp_path, frame):
         path = written(tmp_path / "t.csv", frame, encoding="utf-16")
         assert len(read(path, encoding="utf-16")) == len(frame)
 
-    def test_a_column_of_texts_stays_as_it_is_written(self, tmp_path):
+    @pytest.mark.parametrize(
+        ("text", "how", "columns"),
+        [
+            ("code,n\n007,1\n010,2\n", {"texts": ["code"]}, {"code": ["007", "010"], "n": [1, 2]}),
+            ("a\n1\n\n3\n", {}, {"a": [1, np.nan, 3]}),
+            ("a,b\n" + '5" pipe,1\n6 inch,2\n' * 100, {}, {"a": ['5" pipe', "6 inch"] * 100, "b": [1, 2] * 100}),
+            ('\n\n"a\nb",c\n1,2\n3,4\n', {}, {"a\nb": [1, 3], "c": [2, 4]}),
+        ],
+        ids=["codes", "one column with a gap", "an inch that is no quote", "a name of two lines below empty ones"],
+    )
+    def test_cells_are_what_is_written(self, tmp_path, text, how, columns):
         path = tmp_path / "t.csv"
-        path.write_text("code,n\n007,1\n010,2\n")
-        assert read(path, texts=["code"])["code"].tolist() == ["007", "010"]
-
-    def test_one_column_keeps_its_gaps(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text("a\n1\n\n3\n")
-        np.testing.assert_array_equal(read(path)["a"], [1, np.nan, 3])
-
-    def test_an_inch_that_is_no_quote(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text("a,b\n" + '5" pipe,1\n6 inch,2\n' * 100)
-        assert read(path)["a"].tolist() == ['5" pipe', "6 inch"] * 100
+        path.write_text(text)
+        pd.testing.assert_frame_equal(read(path, **how), pd.DataFrame(columns), check_dtype=False)
 
     def test_arrays(self, tmp_path):
         X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)

@@ -30,7 +30,6 @@ SPREADS = {
         np.arange(shape[0])[:, None] == 0, 1e9, 1 + 1e-9 * rng.random(shape)
     ),
 }
-by_spread = pytest.mark.parametrize("spread", SPREADS)
 KERNELS = {"intersection": (Intersection(), problems.intersection), "chi2": (Chi2(), problems.chi2)}
 by_kernel = pytest.mark.parametrize("name", KERNELS)
 

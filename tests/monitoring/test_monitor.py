@@ -331,12 +331,10 @@ class TestRates:
 
 
 class TestRefusals:
-    def test_an_estimator_that_is_not_fitted(self):
+    @pytest.mark.parametrize("method", [lambda m: m.update(SAME), lambda m: m.rate(), lambda m: m.summary()])
+    def test_an_estimator_or_a_monitor_that_is_not_fitted(self, method):
         with pytest.raises(NotFittedError):
             DriftMonitor(OneClassSlabSVM()).fit(REFERENCE)
-
-    @pytest.mark.parametrize("method", [lambda m: m.update(SAME), lambda m: m.rate(), lambda m: m.summary()])
-    def test_a_monitor_that_is_not_fitted(self, method):
         with pytest.raises(NotFittedError):
             method(DriftMonitor(DETECTOR))
 

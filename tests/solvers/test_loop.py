@@ -21,7 +21,6 @@ GRAM = Computed(RBF(0.3), X)
 K = RBF(0.3)(X, X)
 SLAB = one_class_slab(np.ones(M), 0.3, 0.1, 2 / 3)
 FREELY = Limits(tol=1e-3, steps=10**9, cache_bytes=1e9)
-EPS = float(np.finfo(np.float32).eps)
 
 
 def descent(tol=1e-3, dual=SLAB, gram=GRAM, **of_descent):

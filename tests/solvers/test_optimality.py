@@ -158,9 +158,6 @@ def cloud(seed: int, m: int, d: int = 3) -> np.ndarray:
     return np.random.default_rng(seed).normal(1.0, 1.0, (m, d))
 
 
-fractions = st.floats(0.02, 0.45)
-
-
 @pytest.mark.slow
 @by_solver
 @few_examples

@@ -1,6 +1,5 @@
 """Tables become rows: numbers, categories, gaps, and cells like none that was learned."""
 
-import datetime
 import warnings
 from decimal import Decimal
 
@@ -131,16 +130,13 @@ def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_ha
 
 
 class TestGaps:
-    def test_impute_puts_the_median_and_the_most_frequent_category(self):
+    def test_a_gap_is_the_usual_value_or_has_no_category_and_is_indicated(self):
         table = pd.DataFrame({"a": [1.0, 2.0, 9.0, np.nan], "b": ["x", "x", "y", None]})
-        encoder = TableEncoder(missing="impute").fit(table)
-        np.testing.assert_array_equal(encoder.transform(table)[3], [2.0, 1.0, 0.0, 0.0])
-
-    def test_indicate_has_no_category_for_a_gap(self):
-        table = pd.DataFrame({"a": [1.0, 2.0, 9.0, np.nan], "b": ["x", "x", "y", None]})
-        encoder = TableEncoder().fit(table)
-        assert list(encoder.get_feature_names_out()) == ["a", "a is missing", "b=x", "b=y", "b is missing", "never met"]
-        np.testing.assert_array_equal(encoder.transform(table)[3], [2.0, 1.0, 0.0, 0.0, 1.0, 0.0])
+        imputed, indicated = (TableEncoder(missing=missing).fit(table) for missing in ("impute", "indicate"))
+        np.testing.assert_array_equal(imputed.transform(table)[3], [2.0, 1.0, 0.0, 0.0])
+        names = ["a", "a is missing", "b=x", "b=y", "b is missing", "never met"]
+        assert list(indicated.get_feature_names_out()) == names
+        np.testing.assert_array_equal(indicated.transform(table)[3], [2.0, 1.0, 0.0, 0.0, 1.0, 0.0])
 
     def test_refuse_names_the_first_gap_when_learning_and_later(self, parts):
         with pytest.raises(TableError, match=r"Row 1, column 'note': the cell is empty\. Fill it in, or let gaps be"):
@@ -155,10 +151,6 @@ class TestGaps:
         nullable = plain.astype({"a": "Int64", "b": "boolean", "c": "category"})
         expected = TableEncoder().fit_transform(plain)
         np.testing.assert_array_equal(TableEncoder().fit_transform(nullable), expected)
-
-
-def dates(n):
-    return [datetime.date(2024, 1, 1 + day % 28) for day in range(n)]
 
 
 BAD = {
