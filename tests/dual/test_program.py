@@ -79,12 +79,6 @@ def test_a_gap_is_relative_to_the_objective_or_to_a_share_of_the_largest():
     assert dual.gap_target(1e-9, 2.0, 1e-3, 1e-6) == pytest.approx(4.5e-6)
 
 
-def test_a_plane_on_the_wrong_side_of_zero_is_moved_to_the_margin():
-    offsets = np.array([0.5, -0.2])
-    np.testing.assert_allclose(slab().outside_zero(offsets, 0.1), [0.5, 0.1])
-    np.testing.assert_allclose(slab(2.0).outside_zero(offsets, 0.1), [-0.1, -0.2])
-
-
 def test_samples_on_a_plane_are_accepted_and_those_beyond_its_rounding_are_not():
     offsets = np.array([2.0, 3.0])
     np.testing.assert_array_equal(slab().accepts(SCORES, offsets, 0.0), [False, True, True, False])

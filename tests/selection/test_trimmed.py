@@ -119,15 +119,11 @@ def test_shares_of_features_add_up_to_decisions():
 def test_detectors_without_left_out_scores_are_refused():
     X, _ = contaminated(0.1)
     for model in (TrimmedDetector(ScikitOneClassSVM()), TrimmedDetector(judge=OneClassSVM(offsets="training"))):
-        with pytest.raises(
-            ValueError, match=r"TrimmedDetector needs the closed-form leave-one-out.*such as OneClassSVM"
-        ):
+        with pytest.raises(ValueError, match=r"needs the closed-form leave-one-out.*such as OneClassSVM"):
             model.fit(X)
     with pytest.raises(ValueError, match=r"'trim' parameter of TrimmedDetector must be a float in the range"):
         TrimmedDetector(trim=0.7).fit(X)
-    with pytest.raises(
-        ValueError, match=r"trim=0.5 leaves 1 of n_samples=3 to learn from.*Give more rows, or trim less"
-    ):
+    with pytest.raises(ValueError, match=r"trim=0.5 leaves 1 of n_samples=3.*or trim less"):
         TrimmedDetector(trim=0.5).fit(X[:3])
     kernel = OneClassSVM(kernel="precomputed")
     for model in (TrimmedDetector(kernel), TrimmedDetector(judge=kernel)):
