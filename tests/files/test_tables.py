@@ -186,6 +186,7 @@ BAD = {
     "empty": ("csv", b"", {}, "it is empty: there is not even a header"),
     "empty lines": ("csv", b"\n\n", {}, "it holds nothing but empty lines"),
     "header only": ("csv", b"a,b\n", {}, "it has a header and no rows"),
+    "header without an end": ("csv", b"a,b", {}, "it has a header and no rows"),
     "long row": ("csv", b"a,b\n1,2\n1,2,3\n", {}, "line 3 has 3 cells"),
     "all rows long": ("csv", b"a,b\n1,2,3\n1,2,3\n", {}, "line 2 has 3 cells, where the header has 2"),
     "short row": ("csv", b"a,b,c\n1,2,3\n1,2\n", {}, "line 3 has 2 cells, where the header has 3"),
