@@ -41,3 +41,10 @@ def gap(dual: Any, K: np.ndarray, multipliers: np.ndarray) -> float:
 def scale(dual: Any, K: np.ndarray) -> float:
     """The largest objective that the boxes allow; what rounding errors are proportional to."""
     return float(np.diagonal(K).mean()) * float(dual.totals.sum()) ** 2
+
+
+def lowest_mean(values: np.ndarray, shares: np.ndarray, nu: float) -> Any:
+    """Return the mean of the share nu of values that is lowest, the last of them counted in part."""
+    order = np.argsort(values, kind="stable")
+    before = np.cumsum(shares[order]) - shares[order]
+    return np.clip(nu - before, 0.0, shares[order]) @ values[order] / nu

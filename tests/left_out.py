@@ -55,6 +55,51 @@ def without(dual, leaving):
     return Dual(dual.signs, np.delete(dual.caps, leaving, axis=1), dual.totals, np.delete(dual.linear, leaving))
 
 
+def refitted_scores(dual, K, solution, samples, leaving):
+    """Return what samples score under the model without those that leave, and the change of c'beta."""
+    others, rest = np.delete(np.arange(len(K)), leaving), without(dual, leaving)
+    beta = rest.beta(loop.solve(rest, Dense(K[np.ix_(others, others)]), tol=1e-12).multipliers)
+    moved = rest.linear @ beta - dual.linear @ dual.beta(solution.multipliers)
+    return dual.linear[samples] + K[np.ix_(samples, others)] @ beta + moved
+
+
+def scores_on_the_same_face(dual, K, solution, leaving):
+    """Return the scores of samples without them, if the others' free multipliers can make up for them alone.
+
+    Independently of the closed form: solve for the free multipliers and both offsets, then look whether that point is
+    optimal. None where it is not, by some margin, or where the linear system is too ill-conditioned to tell.
+    """
+    rest, v, signs = without(dual, leaving), np.delete(solution.multipliers, leaving, axis=1), dual.signs
+    others = np.delete(np.arange(len(K)), leaving)
+    among, caps = K[np.ix_(others, others)], rest.caps
+    free = (v > 0) & (v < caps)
+    if not free.any(axis=1).all() or (free.sum(axis=0) > 1).any():
+        return None
+    plane, sample = np.nonzero(free)
+    n, n_planes = len(plane), dual.n_planes
+    fixed = np.where(free, 0.0, v)
+    system = np.zeros((n + n_planes, n + n_planes))
+    size = np.abs(among).max()
+    system[:n, :n] = among[np.ix_(sample, sample)] * signs[plane] / size
+    system[np.arange(n), n + plane] = -1.0
+    system[n + plane, np.arange(n)] = 1.0
+    pull = (among @ (signs @ fixed) + rest.linear)[sample] / size
+    if np.linalg.cond(system) > 1e9:
+        return None
+    answer = np.linalg.solve(system, np.concatenate([-pull, dual.totals - fixed.sum(axis=1)]))
+    moved = fixed.copy()
+    moved[plane, sample] = answer[:n]
+    scores = among @ (signs @ moved) + rest.linear
+    above = signs[:, None] * (scores - answer[n:, None] * size)
+    margin, slack = 1e-7 * caps.max(), 1e-7 * np.abs(scores).max()
+    boxed = (moved[free] >= margin).all() and (moved[free] <= caps[free] - margin).all()
+    sided = (above[(v == 0)] >= slack).all() and (above[(v == caps)] <= -slack).all()
+    if not (boxed and sided):
+        return None
+    change = rest.linear @ (signs @ moved) - dual.linear @ dual.beta(solution.multipliers)
+    return dual.linear[leaving] + K[np.ix_(leaving, others)] @ (signs @ moved) + change
+
+
 def refit(dual, K, leaving):
     """Return the scores of all samples, and the gap, of the program without some, solved anew; None for none."""
     rest = without(dual, leaving)

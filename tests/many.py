@@ -84,14 +84,29 @@ def rows(seed: int, n: int = N_SAMPLES, d: int = 4) -> np.ndarray:
 
 def fitted(model: Any, X: np.ndarray) -> Any:
     """Return the model, fitted; a classifier knows two classes. What fits warn of is no concern here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return fit(model, X)
 
 
 def fit(model: Any, X: Any) -> Any:
     """Fit as the model asks for."""
     return model.fit(X, np.arange(np.shape(X)[0]) % 2) if isinstance(model, OpenSetClassifier) else model.fit(X)
+
+
+def kinds(X: np.ndarray, folder: Path) -> dict[str, Callable[[], Any]]:
+    """Return the same rows in all that holds rows; numbers that float32 does not hold are rounded in some."""
+    np.save(folder / "rows.npy", X)
+    return {
+        "float32": lambda: X.astype(np.float32),
+        "fortran": lambda: np.asfortranarray(X),
+        "csr": lambda: sp.csr_array(X),
+        "csr32": lambda: sp.csr_matrix(X.astype(np.float32)),
+        "csc": lambda: sp.csc_array(X),
+        "memmap": lambda: np.load(folder / "rows.npy", mmap_mode="r"),
+        "list": X.tolist,
+        "frame": lambda: pd.DataFrame(X, columns=list("abcdefgh")[: X.shape[1]]),
+        "int": lambda: X.astype(np.int64),
+    }
 
 
 def answered(model: Any, seed: int) -> str:
@@ -186,8 +201,7 @@ def escaped(name: str, kinds: Iterable[str]) -> tuple[int, list[str]]:
     What escapes is a warning of no category of the package's own.
     """
     n_answered, found = 0, []
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for category in OWN:
             warnings.simplefilter("ignore", category)
         for kind in kinds:

@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -19,22 +18,11 @@ from parts import N_GOOD
 from slabsvm import SVDD, AutoSlabSVM, ConformalDetector, OneClassSVM, OpenSetClassifier, TableEncoder
 from slabsvm.command import tune as tune_command
 from slabsvm.files import load, save
-from slabsvm.selection.criteria import NAMED
 
 pytestmark = pytest.mark.numeric
 
 
 class TestInspect:
-    def test_says_columns_fit_and_what_was_set(self, run, ready):
-        result = run("inspect", ready / "model.slab")
-        assert result.exit_code == 0, result.output
-        assert f"{ready / 'model.slab'}: AutoSlabSVM, learned from {N_GOOD} rows" in result.stdout
-        assert re.search(r"  finish  category  +'gloss', 'matt', 'raw'  +learned\n", result.stdout)
-        assert re.search(r"  serial  +names the rows\n", result.stdout)
-        for line in load(ready / "model.slab")[-1].summary().splitlines():
-            assert line in result.stdout
-        assert "Parameters that are not the default: none" in result.stdout
-
     def test_as_json(self, run, ready):
         told = json.loads(run("inspect", ready / "model.slab", "--json").stdout)
         model = load(ready / "model.slab")
@@ -58,21 +46,10 @@ class TestInspect:
         assert Path("again.html").read_text() == page
         # The page's picture is nobody else's: pyplot would keep it, and a window would show it.
         assert not plt.get_fignums()
-        opened = []
-
-        class Tags(HTMLParser):
-            def handle_starttag(self, tag, attrs):
-                opened.append(tag)
-                assert not any(name in ("src", "href") and not value.startswith("#") for name, value in attrs)
-
-        Tags().feed(page)
-        assert opened.count("svg") == 1
-        assert "script" not in opened
-        members = load(ready / "model.slab")[-1].members_
-        for kind in {type(member) for member in members}:
-            shown = sum(type(member) is kind for member in members)
-            assert page.count(f"<td>{kind.__name__}</td>") == shown
-        assert "<td>finish</td><td>category</td><td></td><td>&#x27;gloss&#x27;, " in page
+        assert page.count("<svg") == 1
+        assert not re.search(r"<script|\b(src|href)=[\"'](?!#)", page)
+        for member in load(ready / "model.slab")[-1].members_:
+            assert f"<td>{type(member).__name__}</td>" in page
 
     @pytest.mark.slow
     def test_names_in_a_table_mean_nothing_on_a_page(self, run):
@@ -189,7 +166,6 @@ class TestTune:
         result = run("tune", ready / "good.csv", "-o", "t.slab", "--id", "serial")
         assert result.exit_code == 0, result.output
         lines = result.stdout.splitlines()
-        assert re.fullmatch(r"Tried \d+ candidates, the best first:", lines[0])
         assert lines[1].split() == ["rank", "gamma", "nu_lower", "acceptance", "recall", "score"]
         rows = [line.split() for line in lines[2:] if re.match(r" +\d+ ", line)]
         assert len(rows) >= len(tune_command.MULTIPLES) * len(tune_command.SHARES)
@@ -197,17 +173,13 @@ class TestTune:
         model = load("t.slab")
         usual = 1 / np.count_nonzero(np.ptp(model[0].transform(pd.read_csv(ready / "good.csv")), axis=0))
         accepted = {row[1]: float(row[3]) for row in rows[::-1]}
-        said = re.search(
-            r"accepts ([\d.]+)% of the synthetic outliers, where the usual gamma, ([\d.]+), accepts ([\d.]+)%",
-            result.stdout,
-        )
-        assert float(said[1]) == pytest.approx(100 * float(rows[0][3]), abs=0.11)
-        assert float(said[2]) == pytest.approx(usual, rel=1e-3)
-        assert float(said[3]) == pytest.approx(100 * accepted[f"{usual:.4g}"], abs=0.11)
+        said = re.search(r"accepts ([\d.]+)% of .* usual gamma, ([\d.]+), accepts ([\d.]+)%", result.stdout)
+        found = [float(number) for number in said.groups()]
+        assert found[::2] == pytest.approx([100 * float(rows[0][3]), 100 * accepted[f"{usual:.4g}"]], abs=0.11)
+        assert found[1] == pytest.approx(usual, rel=1e-3)
         assert model[-1].gamma == pytest.approx(float(rows[0][1]), rel=1e-3)
         assert model[-1].nu_lower + model[-1].nu_upper == pytest.approx(float(rows[0][2]) + 0.01)
-        found = run("score", "t.slab", ready / "new.csv")
-        assert found.stdout.splitlines()[3].split(",")[2] == "false"
+        assert run("score", "t.slab", ready / "new.csv").stdout.splitlines()[3].split(",")[2] == "false"
 
     @pytest.mark.slow
     def test_as_json_with_folds_and_another_detector(self, run, ready):
@@ -219,10 +191,3 @@ class TestTune:
         assert told["best"] == {"gamma": best["gamma"], "nu": best["nu"]}
         assert best["rank"] == 1
         assert not Path("t.slab").exists()
-
-    def test_knows_every_criterion(self):
-        assert set(tune_command.CRITERIA) == set(NAMED)
-
-    def test_a_criterion_asks_for_the_recall_and_the_named_one_stays(self):
-        assert tune_command._criterion("marginals", 0.7).recall == 0.7
-        assert NAMED["marginals"].recall == 0.9

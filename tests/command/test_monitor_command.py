@@ -307,19 +307,6 @@ def test_rows_that_were_learned_are_no_reference(run, ready, stream):
     assert "--reference FILE; or leave --reference out, which takes leave-one-out scores" in result.stderr
 
 
-@pytest.mark.slow
-def test_a_model_of_rows_that_repeat_asks_for_others(run, ready):
-    for seed, name in enumerate(["good.csv", "other.csv", "stream.csv"]):
-        rows = np.random.default_rng(seed).integers(0, 3, (200, 3))
-        pd.DataFrame(rows, columns=["a", "b", "c"]).to_csv(name, index=False)
-    assert run("fit", "good.csv", "-o", "m.slab").exit_code == 0
-    result = run("monitor", "m.slab", "stream.csv")
-    assert result.exit_code == 1
-    assert "repeat others" in result.stderr
-    assert "--reference FILE" in result.stderr
-    assert run("monitor", "m.slab", "stream.csv", "--reference", "other.csv").exit_code == 0
-
-
 def test_rows_that_the_model_does_not_take_are_named(run, ready, stream):
     table = pd.read_csv(stream / "stream.csv").astype(object)
     table.loc[7, "width"] = "wide"

@@ -145,16 +145,6 @@ def test_kernel_blocks_in_single_precision_are_nearly_their_formula(name):
         np.testing.assert_allclose(found, formula(X, X), rtol=2e-5, atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["intersection", "chi2"])
-def test_explicit_zeros_of_sparse_rows_count_as_zeros(name):
-    formula, kernel = problems.FORMULAS[name]
-    X = rows(4, 20, 6, 0.5)
-    stored = sp.csr_array((X.ravel(), np.tile(np.arange(6), 20), np.arange(0, 121, 6)), shape=X.shape)
-    assert stored.nnz == X.size
-    np.testing.assert_allclose(kernel(stored, stored), formula(X, X), rtol=1e-12)
-
-
 @pytest.mark.parametrize("size", [1e-150, 1e-12, 1e12, 1e150])
 def test_additive_kernels_are_homogeneous_over_many_orders_of_magnitude(size):
     X = rows(5, 20, 6, 0.5)

@@ -34,20 +34,6 @@ def test_models_of_all_kinds_in_eight_threads_are_what_they_are_alone(alone):
     assert found == alone
 
 
-@pytest.mark.slow
-def test_a_hundred_models_in_a_hundred_threads_are_what_they_are_alone():
-    begin = Barrier(100)
-
-    def fit(seed: int, *, together: bool) -> str:
-        if together:
-            begin.wait()
-        return many.answered(OneClassSlabSVM().fit(many.rows(seed, 40)), seed)
-
-    with ThreadPoolExecutor(100) as threads:
-        at_once = list(threads.map(lambda seed: fit(seed, together=True), range(100)))
-    assert at_once == [fit(seed, together=False) for seed in range(100)]
-
-
 # A fork after the parent's fits inherits BLAS, whose threads it has not, and compiled loops.
 # That spawned processes agree, which take seconds to begin, test_same_bytes.py holds.
 @pytest.mark.slow

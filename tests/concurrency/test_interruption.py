@@ -1,8 +1,6 @@
 """Ctrl-C at any moment: the state before or the state after, whole; and a long call does not keep it waiting."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,21 +21,6 @@ pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
 NAMES = [name for name in many.MODELS if name not in ("search", "average")]
 # In all; each model has its share.
 N_MOMENTS = 76
-
-
-@pytest.fixture(scope="class")
-def ignored():
-    """A run that was started with Ctrl-C ignored, as by nohup ./check &. By its scope it precedes each test's own."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    yield
-    assert signal.signal(signal.SIGINT, before) == signal.SIG_IGN
-
-
-@pytest.mark.usefixtures("ignored")
-def test_children_of_a_run_that_ignores_interruptions_are_interrupted():
-    code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert child.stdout == "True\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,8 +25,7 @@ def test_no_call_of_a_model_lets_a_warning_of_a_dependency_escape(place, name):
 def test_no_call_of_a_monitor_or_a_metric_lets_a_warning_of_a_dependency_escape():
     X = many.rows(0)
     model = many.fitted(many.MODELS["calibrated"](), X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         monitor = DriftMonitor(model).fit()
         for rows in (X, X[:1], 1e100 * X, np.zeros((5, 4))):
             monitor.update(rows)

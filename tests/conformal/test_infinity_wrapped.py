@@ -82,8 +82,7 @@ def strangers(X: np.ndarray) -> dict[str, np.ndarray]:
 
 def calibrated(detector: ConformalDetector | OpenSetClassifier, *data: np.ndarray) -> tuple[object, list[str]]:
     """Return a wrapper, fitted, and what it warns of."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as told:
         detector.fit(*data)
     return detector, [str(one.message) for one in told if isinstance(one.message, CalibrationWarning)]
 
@@ -91,8 +90,7 @@ def calibrated(detector: ConformalDetector | OpenSetClassifier, *data: np.ndarra
 def wrapped(model: object, method: str, X: np.ndarray, **parameters: object) -> tuple[ConformalDetector, list[str]]:
     if method != "prefit":
         return calibrated(ConformalDetector(model, method=method, **parameters), X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model.fit(X[:60])
     return calibrated(ConformalDetector(model, method=method, **parameters), X[60:])
 
@@ -216,8 +214,7 @@ def test_the_promise_is_kept_where_most_calibration_scores_tie(make):
 def test_digits_that_were_never_seen_are_called_unknown():
     X, y = load_digits(return_X_y=True)
     known = y <= 6
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         classifier = OpenSetClassifier(AutoSlabSVM()).fit(X[known][::2], y[known][::2])
     far = np.full((1, 64), 1e6)
     assert classifier.predict(far)[0] == -1
@@ -305,8 +302,7 @@ def test_the_final_estimator_is_the_best_of_a_search_at_the_end_of_steps():
 def test_a_row_that_holds_no_plane_is_within_reach_of_the_neighbour_that_does():
     # The second row is nearly the first, and supports nothing; only these two are far from all others.
     X = np.array([[0.0], [1e-4], [3.0], [3.2], [3.4], [3.1]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = OneClassSlabSVM(gamma=1.0, nu_lower=0.4).fit(X)
     assert model.support_.tolist() == [0, 2, 3, 4, 5]
     assert least_mass(model) == 1e-3 * model.rho_lower_
@@ -403,8 +399,7 @@ def test_a_precomputed_kernel_that_no_row_is_in_reach_of_is_warned_of():
 def test_rows_far_away_have_the_names_that_a_model_has_learned(frame, method):
     rows = np.random.default_rng(0).normal(size=(100, 2))
     X = frame(dict(zip("uv", rows.T, strict=True)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         detector = ConformalDetector(OneClassSVM(), method=method).fit(X)
         p = detector.p_values(X)
         assert detector.threshold(0.1) > -np.inf

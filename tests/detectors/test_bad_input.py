@@ -54,11 +54,6 @@ def is_finite(model: OneClassSlabSVM, X) -> bool:
     return bool(np.isfinite(numbers).all() and np.isfinite(model.decision_function(X)).all())
 
 
-def test_values_that_are_no_numbers_are_refused_in_a_precomputed_matrix():
-    with refused("NaN"):
-        OneClassSlabSVM(kernel="precomputed").fit(np.full((5, 5), np.nan))
-
-
 @pytest.mark.warns("Rows that exceed the training rows", cases=["chi2", "intersection"])
 @pytest.mark.parametrize("kernel", ADDITIVE)
 def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X):
@@ -67,98 +62,91 @@ def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X
     model = OneClassSlabSVM(kernel=kernel).fit(X)
     for data in (bad, sp.csr_array(bad)):
         for act in (OneClassSlabSVM(kernel=kernel).fit, model.predict):
-            with refused(rf"(?s)Negative values.*{kernel} kernel.*-0\.125.*MinMaxScaler.*kernel='rbf'"):
+            with refused(f"(?s)Negative values.*{kernel} kernel"):
                 act(data)
 
 
 @by_solver
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
 @pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_samples_that_are_all_equal_are_warned_of(kernel, solver, offsets):
-    same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
-    model = OneClassSlabSVM(kernel=kernel, solver=solver, offsets=offsets)
-    with pytest.warns(SlabCollapseWarning, match="(?s)no width.*the same point"):
-        model.fit(same)
-    assert is_finite(model, same)
-    assert (model.predict(same) == 1).all()
-
-
-@by_solver
-def test_samples_that_are_all_zero_are_warned_of(solver):
-    for kernel in ("linear", *ADDITIVE):
-        model = OneClassSlabSVM(kernel=kernel, solver=solver)
+def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, solver, offsets):
+    for row in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]):
+        same = np.tile([row], (20, 1))
+        model = OneClassSlabSVM(kernel=kernel, solver=solver, offsets=offsets)
         with pytest.warns(SlabCollapseWarning):
-            model.fit(np.zeros((20, 3)))
-        assert is_finite(model, np.ones((2, 3)))
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-@pytest.mark.warns("distinct samples are few")
-def test_all_samples_equal_without_an_upper_plane_still_give_a_model(kernel):
-    same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
-    model = OneClassSlabSVM(kernel=kernel, epsilon=0).fit(same)
-    assert (model.predict(same) == 1).all()
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(0.5, 0.5), (0.9, 0.2), (0.99, 0.01)])
-def test_nus_that_leave_no_slab_are_refused(lower, upper, X):
-    with refused(r"(?s)nu_lower \+ nu_upper must be less than 1.*Typical"):
-        OneClassSlabSVM(nu_lower=lower, nu_upper=upper).fit(X)
-
-
-def test_epsilon_of_one_is_refused(X):
-    with refused(r"(?s)epsilon must not be 1.*w = 0.*2/3"):
-        OneClassSlabSVM(epsilon=1).fit(X)
-    with refused("epsilon"):
-        OneClassSlabSVM(epsilon=1.0, solver="interior-point").fit(X)
+            model.fit(same)
+        assert is_finite(model, same + 1)
+        assert (model.predict(same) == 1).all()
+        if any(row):
+            with warnings.catch_warnings(action="ignore"):
+                without_upper = model.set_params(epsilon=0).fit(same)
+            assert (without_upper.predict(same) == 1).all()
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("parameters", "words"),
     [
-        ("nu_lower", 0),
-        ("nu_lower", -0.1),
-        ("nu_lower", 1.5),
-        ("nu_upper", 0),
-        ("nu_upper", 1),
-        ("epsilon", -0.5),
-        ("epsilon", np.nan),
-        ("nu_lower", np.nan),
-        ("epsilon", np.inf),
-        ("gamma", np.inf),
-        ("gamma", np.nan),
-        ("tol", np.inf),
-        ("epsilon", "much"),
-        ("kernel", "gaussian"),
-        ("kernel", None),
-        ("solver", "libsvm"),
-        ("offsets", "loo"),
-        ("ranking", "distance"),
-        ("gamma", 0),
-        ("gamma", -1.0),
-        ("gamma", "big"),
-        ("tol", 0),
-        ("tol", -1e-3),
-        ("max_iter", -2),
-        ("max_iter", 1.5),
-        ("cache_size", 0),
-        ("prediction_tol", -1e-9),
-        ("prediction_tol", 1.0),
-        ("n_jobs", 1.5),
+        *(({"nu_lower": a, "nu_upper": b}, "less than 1") for a, b in ((0.5, 0.5), (0.9, 0.2), (0.99, 0.01))),
+        *(({"epsilon": 1.0, "solver": solver}, "must not be 1") for solver in ("smo", "interior-point")),
+        *(({"epsilon": epsilon}, "lost in rounding") for epsilon in (1e300, 1e16, 1e-17, 1e-320)),
     ],
 )
-def test_parameters_outside_their_range_are_named(name, value, X):
-    with refused(f"The '{name}' parameter of OneClassSlabSVM must be"):
-        OneClassSlabSVM(**{name: value}).fit(X)
+def test_nus_and_epsilons_that_leave_no_slab_are_refused(parameters, words, X):
+    for make in (OneClassSlabSVM, LinearOneClassSlabSVM):
+        given = {name: value for name, value in parameters.items() if name in make().get_params()}
+        with refused(words):
+            make(**given).fit(X)
+
+
+HUGE = 10**400
+OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
+    OneClassSlabSVM: {
+        "nu_lower": (0, -0.1, 1.5, np.nan),
+        "nu_upper": (0, 1),
+        "epsilon": (-0.5, np.nan, np.inf, "much", HUGE),
+        "gamma": (0, -1.0, np.inf, np.nan, "big", HUGE),
+        "tol": (0, -1e-3, np.inf, HUGE),
+        "kernel": ("gaussian", None),
+        "solver": ("libsvm",),
+        "offsets": ("loo",),
+        "ranking": ("distance",),
+        "max_iter": (-2, 1.5),
+        "cache_size": (0, HUGE),
+        "prediction_tol": (-1e-9, 1.0),
+        "n_jobs": (1.5,),
+    },
+    LinearOneClassSlabSVM: {
+        "nu_lower": (0,),
+        "nu_upper": (1,),
+        "epsilon": (-1, np.inf, HUGE),
+        "tol": (0, HUGE),
+        "offsets": ("x",),
+        "feature_map": ("fourier",),
+        "gamma": (0,),
+        "n_components": (0,),
+    },
+    OneClassSVM: {"nu": (0, 1.01, np.nan), "kernel": ("gaussian",)},
+    SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE), "solver": ("libsvm",)},
+    KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "offsets": ("loo",)},
+    KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "offsets": ("out-of-fold",)},
+    **{one: {"sample_steps": (0, 1.5), "sample_interval": (0.0, "x", HUGE)} for one in (Chi2Map, IntersectionMap)},
+}
+
+
+@pytest.mark.parametrize("make", OUTSIDE)
+def test_parameters_outside_their_range_are_named(make, X):
+    for name, values in OUTSIDE[make].items():
+        for value in values:
+            with refused(f"The '{name}' parameter of {make.__name__} must be"):
+                make(**{name: value}).fit(X)
 
 
 def test_precomputed_matrices_that_are_no_kernel_are_refused():
-    with refused(r"(?s)square.*\(5, 4\)"):
-        OneClassSlabSVM(kernel="precomputed").fit(np.ones((5, 4)))
-    K = np.eye(6)
-    K[0, 1] = 0.25
-    with refused(r"(?s)symmetric.*0\.25.*K\.T"):
-        OneClassSlabSVM(kernel="precomputed").fit(K)
+    lopsided = np.eye(6)
+    lopsided[0, 1] = 0.25
+    for K, words in ((np.full((5, 5), np.nan), "NaN"), (np.ones((5, 4)), "square"), (lopsided, "symmetric")):
+        with refused(words):
+            OneClassSlabSVM(kernel="precomputed").fit(K)
     with refused("dense data is required", TypeError):
         OneClassSlabSVM(kernel="precomputed").fit(sp.eye_array(6, format="csr"))
 
@@ -178,20 +166,26 @@ def test_indefinite_precomputed_matrices_are_refused(solver, m, kind):
         OneClassSlabSVM(kernel="precomputed", solver=solver, nu_lower=0.5, nu_upper=0.4).fit(K)
 
 
-def test_an_indefinite_callable_is_refused(X):
-    with refused("positive semidefinite"):
-        OneClassSlabSVM(kernel=lambda A, B: -(A @ B.T)).fit(X)
-    with refused("positive semidefinite"):
-        OneClassSlabSVM(kernel=lambda A, B: np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (lambda A, B: -(A @ B.T), "positive semidefinite"),
+        (lambda A, _: A[:, 0], "must return the block of all pairs"),
+        (lambda a, b: float(a @ b), "two arrays of rows, not two samples"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "NaN or infinity"),
+        (lambda A, B: A @ B.T + 0j, "complex numbers"),
+    ],
+)
+def test_a_callable_that_is_no_kernel_is_refused(kernel, words, X):
+    with refused(words):
+        OneClassSlabSVM(kernel=kernel).fit(X)
 
 
-def test_a_callable_that_returns_nonsense_is_refused(X):
-    with refused(r"(?s)shape \(60,\).*must return the block of all pairs, of shape \(60, 60\)"):
-        OneClassSlabSVM(kernel=lambda A, _: A[:, 0]).fit(X)
-    with refused("two arrays of rows, not two samples"):
-        OneClassSlabSVM(kernel=lambda a, b: float(a @ b)).fit(X)
-    with refused("NaN or infinity"):
-        OneClassSlabSVM(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(X)
+@pytest.mark.parametrize("model", [OneClassSlabSVM, SVDD, KernelPCADetector])
+@pytest.mark.parametrize("diagonal", [0, 1])
+def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
+    with refused("positive semidefinite"):
+        model(kernel=lambda A, B: diagonal + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
 
 
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector])
@@ -259,66 +253,34 @@ def test_another_width_at_prediction_is_refused_with_a_precomputed_matrix():
     assert given.predict(np.ones((3, 10))).shape == (3,)
 
 
-@pytest.mark.parametrize("ask", ["predict", "decision_function", "score_samples", "project", "summary"])
-def test_an_estimator_that_is_not_fitted_says_so(ask, X):
-    with refused("not fitted yet", NotFittedError):
-        getattr(OneClassSlabSVM(), ask)(*([] if ask == "summary" else [X]))
-
-
 @pytest.mark.warns("out of the kernel's reach of all others", cases=["smo"])
 @by_solver
 def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(solver, X):
     model = OneClassSlabSVM(gamma="scale", solver=solver, max_iter=2, tol=1e-9)
-    with pytest.warns(ConvergenceWarning) as caught:
+    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
         model.fit(X)
-    text = str(caught[0].message)
-    assert f"relative duality gap of {model.relative_gap_:.2g}" in text
-    for words in ("tol asks for 1e-09", "after 2 iterations", "raise max_iter"):
-        assert words in text
+    assert f"relative duality gap of {model.relative_gap_:.2g}" in str(caught[0].message)
+    assert caught[0].filename == __file__  # a warning points at the line that called fit
     assert model.n_iter_ == 2
     assert model.status_ == "iteration limit"
     assert model.duality_gap_ > 1e-9 * model.dual_objective_
 
 
-def test_a_collapsed_slab_is_warned_of_with_the_remedy():
-    X = np.random.default_rng(0).normal(size=(200, 10))
-    model = OneClassSlabSVM(gamma=10.0, offsets="training")
-    with pytest.warns(SlabCollapseWarning, match="(?s)offsets='leave-one-out'.*smaller gamma"):
-        model.fit(X)
+@pytest.mark.parametrize("model", [SVDD, OneClassSVM])
+def test_the_others_warn_of_running_out_of_iterations_too(model, X):
+    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
+        model(max_iter=1, tol=1e-9).fit(X)
+    assert caught[0].filename == __file__
 
 
-def test_a_slab_half_way_to_its_collapse_is_warned_of_with_what_to_expect():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    model = OneClassSlabSVM(gamma=2.0, offsets="training", nu_lower=0.05, nu_upper=0.05)
-    with pytest.warns(SlabCollapseWarning, match="(?s)% of the training samples are support vectors.*leave-one-out"):
+@pytest.mark.parametrize(("d", "gamma"), [(10, 10.0), (2, 2.0)], ids=["collapsed", "half way"])
+def test_a_slab_on_its_way_to_its_collapse_is_warned_of_with_the_remedy(d, gamma):
+    X = np.random.default_rng(0).normal(size=(200, d))
+    model = OneClassSlabSVM(gamma=gamma, offsets="training", nu_lower=0.05, nu_upper=0.05)
+    with pytest.warns(SlabCollapseWarning, match="leave-one-out") as caught:
         model.fit(X)
+    assert caught[0].filename == __file__
     assert model.expected_recall_ < 0.8
-
-
-@pytest.mark.warns("out of the kernel's reach of all others")
-def test_warnings_point_at_the_line_that_called_fit(X):
-    with pytest.warns(ConvergenceWarning) as caught:
-        OneClassSlabSVM(gamma="scale", max_iter=1, tol=1e-9).fit(X)
-    assert caught[0].filename == __file__
-    with pytest.warns(SlabCollapseWarning) as caught:
-        OneClassSlabSVM(gamma=1e4, offsets="training").fit(X)
-    assert caught[0].filename == __file__
-
-
-def test_a_good_fit_warns_of_nothing(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        OneClassSlabSVM().fit(X)
-        OneClassSlabSVM(kernel="linear", epsilon=0.2).fit(X)
-
-
-@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
-@by_solver
-@pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-def test_constant_features_do_no_harm(kernel, solver, X):
-    constant = np.column_stack([X, np.full(60, 3.0), np.zeros(60)])
-    model = OneClassSlabSVM(kernel=kernel, solver=solver, epsilon=0.2).fit(constant)
-    assert is_finite(model, constant)
 
 
 @pytest.mark.warns("of the training rows, and of rows that repeat them")
@@ -336,8 +298,7 @@ def test_many_more_features_than_samples_do_no_harm(kernel, solver):
 def test_two_samples_are_enough(kernel, solver):
     X = np.array([[1.0, 2.0], [3.0, 1.0]])
     for epsilon in (0.0, 2 / 3, 1.5):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SlabCollapseWarning)
+        with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
             model = OneClassSlabSVM(kernel=kernel, solver=solver, epsilon=epsilon).fit(X)
         assert np.isfinite(model.decision_function(X)).all()
 
@@ -356,23 +317,24 @@ def test_outliers_far_away_do_no_harm(X):
 # Every detector refuses what the slab refuses.
 
 by_name = pytest.mark.parametrize("name", problems.FAMILY)
+ALSO_LINEAR = {**problems.FAMILY, "linear": partial(LinearOneClassSlabSVM, epsilon=0.2)}
 
 
-@by_name
+@pytest.mark.parametrize("name", ALSO_LINEAR)
 @pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 def test_every_detector_refuses_values_that_are_no_numbers(name, value, word, X):
-    make = problems.FAMILY[name]
+    make = ALSO_LINEAR[name]
     model, bad = make().fit(X), X.copy()
     bad[3, 1] = value
-    for data in (bad, sp.csr_array(bad), bad.astype(np.float32)):
+    for data in (bad, sp.csr_array(bad), bad.astype(np.float32), bad.tolist()):
         for act in (make().fit, model.predict):
             with refused(word):
                 act(data)
 
 
-@by_name
+@pytest.mark.parametrize("name", ALSO_LINEAR)
 def test_every_detector_refuses_shapes_and_weights_that_make_no_sense(name, X):
-    make = problems.FAMILY[name]
+    make = ALSO_LINEAR[name]
     for data, words in (
         (np.empty((0, 3)), "0 sample"),
         (np.empty((5, 0)), "0 feature"),
@@ -409,61 +371,15 @@ def test_every_detector_warns_of_samples_that_are_all_equal(name, offsets):
 
 
 @by_name
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-@pytest.mark.parametrize("weight", [1e-200, 1e200])
-def test_for_every_detector_the_unit_of_weights_does_not_matter(name, offsets, weight, X):
-    # Of a slab that has collapsed, training planes lie as far apart as rounding puts them.
-    make = partial(problems.FAMILY[name], **({"gamma": "scale"} if name in problems.WITH_KERNEL else {}))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
-        model = make(offsets=offsets).fit(X, sample_weight=np.full(60, weight))
-        expected = make(offsets=offsets).fit(X).decision_function(X)
-    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-9)
-
-
-@by_name
 def test_every_detector_takes_constant_features_and_two_samples(name, X):
     make = problems.FAMILY[name]
     constant = np.column_stack([X, np.full(60, 3.0), np.zeros(60)])
     assert np.isfinite(make().fit(constant).decision_function(constant)).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
         assert np.isfinite(make().fit(X[:2]).decision_function(X)).all()
     wide = np.random.default_rng(0).gamma(2.0, 1.0, (12, 3000))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
         assert np.isfinite(make().fit(wide).decision_function(wide)).all()
-
-
-@pytest.mark.parametrize(
-    ("model", "name", "value"),
-    [
-        (problems.FAMILY["one-class SVM"], "nu", 0),
-        (problems.FAMILY["one-class SVM"], "nu", 1.01),
-        (problems.FAMILY["one-class SVM"], "nu", np.nan),
-        (problems.FAMILY["one-class SVM"], "kernel", "gaussian"),
-        (SVDD, "nu", -0.1),
-        (SVDD, "C", 0),
-        (SVDD, "C", np.inf),
-        (SVDD, "C", "large"),
-        (SVDD, "solver", "libsvm"),
-        (KernelPCADetector, "n_components", 0),
-        (KernelPCADetector, "n_components", 1.0),
-        (KernelPCADetector, "n_components", 1.5),
-        (KernelPCADetector, "n_components", None),
-        (KernelPCADetector, "gamma", -1.0),
-        (KernelPCADetector, "nu", 0.0),
-        (KernelPCADetector, "offsets", "loo"),
-        (KernelDensityDetector, "bandwidth", 0),
-        (KernelDensityDetector, "bandwidth", np.inf),
-        (KernelDensityDetector, "bandwidth", "wide"),
-        (KernelDensityDetector, "nu", 2),
-        (KernelDensityDetector, "offsets", "out-of-fold"),
-    ],
-)
-def test_parameters_of_every_detector_outside_their_range_are_named(model, name, value, X):
-    with refused(f"The '{name}' parameter of {model.__name__} must be"):
-        model(**{name: value}).fit(X)
 
 
 def test_a_c_that_no_multipliers_satisfy_is_refused_with_the_least_that_some_do(X):
@@ -497,24 +413,10 @@ def test_a_bandwidth_that_float64_cannot_square_is_refused(X):
             KernelDensityDetector(bandwidth=value).fit(X)
 
 
-@pytest.mark.parametrize("model", [SVDD, KernelPCADetector])
-@pytest.mark.parametrize("diagonal", [0, 1])
-def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
-    with refused("positive semidefinite"):
-        model(kernel=lambda A, B: diagonal + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
-
-
-@pytest.mark.parametrize("model", [SVDD, problems.FAMILY["one-class SVM"]])
-def test_the_others_warn_of_running_out_of_iterations_too(model, X):
-    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
-        model(max_iter=1, tol=1e-9).fit(X)
-    assert caught[0].filename == __file__
-
-
 def test_a_plane_through_a_cloud_around_the_origin_is_warned_of():
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.warns(SlabCollapseWarning, match="(?s)w is zero.*origin.*SVDD"):
-        problems.FAMILY["one-class SVM"](kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))
+        OneClassSVM(kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))
 
 
 # Extremes: a decision is never NaN, and what float64 cannot hold is refused in words, not in NumPy's or LAPACK's.
@@ -555,8 +457,7 @@ def fitted(name: str, X: Any) -> Any:
 
 def outcome(act: Callable[[], Any]) -> tuple[Any, str, list[type[Warning]]]:
     """Return what came of it, the words of a refusal, and the kinds of warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             result, refusal = act(), ""
         except (ValueError, TypeError) as error:
@@ -599,8 +500,7 @@ def test_features_that_vary_too_little_for_float64_are_no_constants(X):
 @by_any
 @pytest.mark.parametrize("far", [1e154, 1.7e308])
 def test_a_row_at_the_end_of_float64_gets_a_decision(name, far, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = fitted(name, X)
     signs = [1.0] if any(kernel in name for kernel in ADDITIVE) else [1.0, -1.0]
     for sign in signs:
@@ -648,9 +548,6 @@ def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
     np.testing.assert_allclose(model.loo_scores_[0], others.score_samples(X[:1])[0], rtol=1e-12)
 
 
-HUGE = 10**400
-
-
 @by_detector
 @pytest.mark.parametrize("value", [1e-320, 1e-30])
 def test_a_share_below_one_sample_is_that_of_none(name, value, X):
@@ -661,32 +558,6 @@ def test_a_share_below_one_sample_is_that_of_none(name, value, X):
         usual, _, _ = outcome(lambda own=own: make(**{own: tiny}).fit(X).decision_function(X))
         assert refusal == ""
         assert ((decision >= 0) == (usual >= 0)).all()
-
-
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (OneClassSlabSVM, "gamma"),
-        (OneClassSlabSVM, "epsilon"),
-        (OneClassSlabSVM, "tol"),
-        (OneClassSlabSVM, "cache_size"),
-        (LinearOneClassSlabSVM, "epsilon"),
-        (LinearOneClassSlabSVM, "tol"),
-        (SVDD, "C"),
-        (KernelDensityDetector, "bandwidth"),
-        (Chi2Map, "sample_interval"),
-    ],
-)
-def test_parameters_beyond_float64_are_named(make, name, X):
-    with refused(f"The '{name}' parameter of {make.__name__} must be"):
-        make(**{name: HUGE}).fit(X)
-
-
-@pytest.mark.parametrize("make", [OneClassSlabSVM, LinearOneClassSlabSVM])
-@pytest.mark.parametrize("epsilon", [1e300, 1e16, 1e-17, 1e-320])
-def test_an_epsilon_that_rounding_loses_is_refused(make, epsilon, X):
-    with refused(r"(?s)epsilon must be 0, or between.*lost in rounding.*2/3"):
-        make(epsilon=epsilon).fit(X)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
@@ -736,8 +607,7 @@ def corrupt(X: np.ndarray, kind: str) -> Any:
 )
 def test_a_corrupt_sparse_matrix_is_refused_by_fit_and_by_predict(name, kind, X):
     bad = corrupt(X, kind)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = fitted(name, sp.csr_array(X))
     with refused("(?s)corrupt sparse matrix.*make it anew"):
         fitted(name, bad)
@@ -747,8 +617,7 @@ def test_a_corrupt_sparse_matrix_is_refused_by_fit_and_by_predict(name, kind, X)
 
 @by_class
 def test_what_is_no_table_of_numbers_is_refused_in_words(name, X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = fitted(name, X)
     beyond = X.astype(object)
     beyond[0, 0] = HUGE
@@ -863,8 +732,7 @@ def test_rows_at_the_end_of_float64_are_rejected_around_a_detector_that_scales(m
     detector = AutoSlabSVM() if method != "leave-one-out" else OneClassSlabSVM(gamma=3.0)
     model = ConformalDetector(detector, method=method).fit(X)
     far = np.array([[1.7e308], [-1.7e308], [1e300]]) * np.where(np.arange(X.shape[1]) % 2, -1.0, 1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         np.testing.assert_array_equal(model.predict(far), -1)
 
 
@@ -877,8 +745,3 @@ def test_a_margin_is_refused_and_never_nan(X):
     for question in (model.predict, model.decisions):
         with refused("A score is NaN"):
             question(np.full((1, X.shape[1]), 1e6))
-
-
-def test_a_kernel_of_complex_numbers_is_refused(X):
-    with pytest.raises(ValueError, match="it returned complex numbers"):
-        OneClassSlabSVM(kernel=lambda A, B: A @ B.T + 0j).fit(X)

@@ -14,7 +14,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.svm import OneClassSVM
 from sklearn.utils import gen_batches
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -84,15 +83,6 @@ def tight(**parameters) -> OneClassSlabSVM:
     return OneClassSlabSVM(**{"tol": 1e-9, "nu_upper": 0.05, **parameters})
 
 
-@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
-@by_kernel
-def test_every_kernel_survives_a_pickle(kernel, X, new):
-    for data in (X, sp.csr_array(X)):
-        model = OneClassSlabSVM(kernel=kernel).fit(data)
-        again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
-        np.testing.assert_array_equal(again.decision_function(new), model.decision_function(new))
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_frames_bring_their_feature_names(frame, X, new):
     names = ["a", "b", "c", "d"]
@@ -107,44 +97,6 @@ def test_frames_bring_their_feature_names(frame, X, new):
         model.predict(frame(dict(zip(["a", "b", "c", "z"], new.T, strict=True))))
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(new)
-
-
-@by_kernel
-def test_sparse_rows_mean_what_dense_rows_mean(kernel):
-    rng = np.random.default_rng(4)
-    X = np.where(rng.random((120, 30)) < 0.3, rng.gamma(2.0, 1.0, (120, 30)), 0.0)
-    new = np.where(rng.random((40, 30)) < 0.3, rng.gamma(2.0, 1.0, (40, 30)), 0.0)
-    dense = tight(kernel=kernel, epsilon=0.2).fit(X)
-    expected = dense.decision_function(new)
-    allowed = 1e-4 * np.abs(expected).max()
-    for form in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array):
-        sparse = tight(kernel=kernel, epsilon=0.2).fit(form(X))
-        assert sparse.dual_objective_ == pytest.approx(dense.dual_objective_, rel=1e-8)
-        np.testing.assert_allclose(sparse.decision_function(form(new)), expected, atol=allowed)
-        np.testing.assert_allclose(sparse.decision_function(new), expected, atol=allowed)
-        np.testing.assert_allclose(dense.decision_function(form(new)), expected, atol=1e-12)
-
-
-@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
-@by_kernel
-def test_single_precision_data_give_nearly_the_same_model(kernel, X, new):
-    double = tight(kernel=kernel, tol=1e-7).fit(X)
-    single = tight(kernel=kernel, tol=1e-7).fit(X.astype(np.float32))
-    expected = double.decision_function(new)
-    found = single.decision_function(new.astype(np.float32))
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
-
-
-def test_input_is_never_written_to(X):
-    for data in (X.copy(), sp.csr_array(X), X.astype(np.float32)):
-        before = data.copy()
-        model = OneClassSlabSVM().fit(data)
-        model.predict(data)
-        assert (data != before).sum() == 0
-    X_read_only = X.copy()
-    X_read_only.flags.writeable = False
-    OneClassSlabSVM().fit(X_read_only).predict(X_read_only)
 
 
 @pytest.mark.warns("of the training samples are support vectors", cases=["intersection", "rbf"])
@@ -166,45 +118,20 @@ def test_a_callable_or_a_precomputed_matrix_is_its_named_kernel(kernel, X, new):
         assert called.dual_objective_ == pytest.approx(named.dual_objective_, rel=1e-8)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
-@pytest.mark.parametrize("nu", [0.05, 0.11, 0.51])  # where nu m is whole, an interval of offsets is optimal
-@pytest.mark.parametrize("solver", ["smo", "interior-point"])
-def test_a_slab_without_an_upper_plane_is_the_one_class_svm(kernel, nu, solver, X, new):
-    gamma = 0.1
-    fitted, asked = (
-        (rbf_kernel(X, gamma=gamma), rbf_kernel(new, X, gamma=gamma)) if kernel == "precomputed" else (X, new)
-    )
-    peer = OneClassSVM(kernel=kernel, gamma=gamma, nu=nu, tol=1e-10).fit(fitted)
-    slab = OneClassSlabSVM(
-        kernel=kernel, gamma=gamma, nu_lower=nu, epsilon=0, offsets="training", tol=1e-13, solver=solver
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)  # nobody reaches 1e-13 on every kernel
-        slab.fit(fitted)
-    # libsvm's coefficients sum to nu m, the slab's to 1.
-    unit = nu * len(X)
-    expected = peer.decision_function(asked) / unit
-    np.testing.assert_allclose(slab.decision_function(asked), expected, atol=1e-6 * np.abs(slab.project(asked)).max())
-    assert slab.rho_lower_ == pytest.approx(peer.offset_[0] / unit, rel=1e-6)
-    assert slab.rho_upper_ == np.inf
-
-
 @pytest.mark.slow
-@pytest.mark.warns("Rows that exceed the training rows", cases=["chi2", "intersection"])
+@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
 @by_kernel
-def test_row_order_does_not_matter_to_the_last_bit(kernel):
+def test_the_order_of_many_rows_does_not_matter_to_the_last_bit(kernel):
     rng = np.random.default_rng(2)
-    for m in (100, 800):
-        X = rng.gamma(64.0, 1 / 16, (m, 4))
-        X[5] = X[7]
-        order, weights = rng.permutation(m), rng.exponential(size=m)
-        for weight in (None, weights) if m == 100 else (weights,):
-            model = OneClassSlabSVM(kernel=kernel)
-            one = clone(model).fit(X, sample_weight=weight)
-            other = clone(model).fit(X[order], sample_weight=None if weight is None else weight[order])
-            np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
-            np.testing.assert_array_equal(one.loo_scores_[order], other.loo_scores_)
-            assert one.dual_objective_ == other.dual_objective_
+    X = rng.gamma(64.0, 1 / 16, (800, 4))
+    X[5] = X[7]
+    order, weights = rng.permutation(800), rng.exponential(size=800)
+    model = OneClassSlabSVM(kernel=kernel)
+    one = clone(model).fit(X, sample_weight=weights)
+    other = clone(model).fit(X[order], sample_weight=weights[order])
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    np.testing.assert_array_equal(one.loo_scores_[order], other.loo_scores_)
+    assert one.dual_objective_ == other.dual_objective_
 
 
 @pytest.mark.slow
@@ -251,8 +178,7 @@ def test_both_solvers_give_the_same_left_out_planes(kernel, epsilon, X, new):
 def test_training_samples_on_a_plane_count_as_inside(kernel, X):
     for epsilon in (0.0, 2 / 3):
         model = tight(kernel=kernel, epsilon=epsilon, offsets="training", tol=1e-12, nu_lower=0.2)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+        with warnings.catch_warnings(action="ignore"):
             model.fit(X)
         outside = model.predict(X) == -1
         assert outside.mean() <= 0.2 + (0.05 if epsilon else 0.0)
@@ -357,8 +283,7 @@ def test_of_few_rows_the_recall_is_foretold_with_its_error_and_fewer_than_it_nee
     found = []
     for seed in range(80):
         rng = np.random.default_rng(seed)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as warned:
             model = OneClassSlabSVM().fit(rng.normal(size=(count, 2)))
         met = (model.predict(rng.normal(size=(1000, 2))) == 1).mean()
         found.append((model.expected_recall_, model.expected_recall_error_, met))
@@ -372,8 +297,7 @@ def test_of_few_rows_the_recall_is_foretold_with_its_error_and_fewer_than_it_nee
 
 def test_rows_that_repeat_are_no_new_ones_and_a_few_values_no_few_rows():
     X = np.random.default_rng(0).integers(0, 2, (300, 3)).astype(float)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as warned:
         model = OneClassSVMWithKernels(gamma=1.0).fit(X)
         rows, counts = np.unique(X, axis=0, return_counts=True)
         twice = OneClassSVMWithKernels(gamma=1.0).fit(rows, sample_weight=counts)
@@ -399,11 +323,15 @@ def test_the_expected_recall_is_that_of_this_model(name):
             assert model.expected_recall_ == model.training_recall_bound_ < met + chance
 
 
-@by_name
-def test_every_detector_is_cloned_and_pickled(name, X, new):
+@pytest.mark.filterwarnings("ignore:Rows that exceed the training rows")
+@pytest.mark.parametrize(
+    "model",
+    [*(make() for make in problems.FAMILY.values()), *(OneClassSlabSVM(kernel=kernel) for kernel in KERNELS)],
+    ids=str,
+)
+def test_every_detector_and_kernel_is_cloned_and_pickled(model, X, new):
     for data in (X, sp.csr_array(X)):
-        model = problems.FAMILY[name]().fit(data)
-        expected = model.decision_function(new)
+        expected = model.fit(data).decision_function(new)
         again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
         np.testing.assert_array_equal(again.decision_function(new), expected)
         np.testing.assert_array_equal(clone(model).fit(data).decision_function(new), expected)
@@ -467,8 +395,7 @@ def test_for_every_kernel_model_a_callable_is_its_named_kernel(name, kernel, X, 
     # A linear kernel of four features has four components, and nine tenths of the variance would take all of them.
     few = {"n_components": 2} if name == "kernel PCA" else {"tol": 1e-9}
     for offsets in ("leave-one-out", "training"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+        with warnings.catch_warnings(action="ignore"):
             named = problems.FAMILY[name](kernel=kernel, gamma=0.5, offsets=offsets, **few).fit(X)
             called = problems.FAMILY[name](kernel=formula, offsets=offsets, **few).fit(X)
         expected = named.decision_function(new)

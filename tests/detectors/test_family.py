@@ -28,11 +28,8 @@ from slabsvm import (
 )
 from slabsvm.compiled import secular as _secular
 from slabsvm.detectors.kernel_pca import LANCZOS_SIZE
-from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, hypersphere
-from slabsvm.gram.base import Dense
+from slabsvm.dual.program import Dual
 from slabsvm.kernels import bandwidth
-from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric
 
@@ -69,8 +66,7 @@ def test_where_scikit_learn_has_the_one_class_svm_they_agree(kernel, nu, X, new)
         fitted, asked = problems.rbf(0.1)(X, X), problems.rbf(0.1)(new, X)
     peer = LibSVM(kernel=kernel, gamma=0.1, nu=nu, tol=1e-10).fit(fitted)
     svm = OneClassSVM(kernel=kernel, gamma=0.1, nu=nu, tol=1e-10, offsets="training")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)  # training offsets are what is compared
+    with warnings.catch_warnings(action="ignore"):  # training offsets are what is compared
         svm.fit(fitted)
     # libsvm's coefficients sum to nu m, ours to 1.
     unit = nu * len(X)
@@ -129,8 +125,7 @@ def test_the_samples_of_svdd_lie_where_their_multipliers_say(X):
 @pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
 def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(offsets, tol, nu, gamma, *, X, new):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+    with warnings.catch_warnings(action="ignore"):
         svdd, svm = (model(gamma=gamma, nu=nu, offsets=offsets, tol=tol).fit(X) for model in (SVDD, OneClassSVM))
     np.testing.assert_allclose(full(svdd), full(svm), atol=1e-8 / (nu * len(X)))
     both = np.concatenate([X, new])
@@ -165,8 +160,7 @@ def test_from_c_of_one_on_the_ball_holds_every_training_sample(C, X):
 def test_a_ball_and_a_subspace_do_not_care_where_the_origin_is(offsets, shift, X, new):
     # What is left of the digits behind so large a shift is known exactly.
     X, new = X + shift, new + shift
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+    with warnings.catch_warnings(action="ignore"):
         for model in (
             SVDD(kernel="linear", tol=1e-9, offsets=offsets),
             KernelPCADetector(kernel="linear", n_components=2, offsets=offsets),
@@ -185,8 +179,7 @@ def test_a_ball_and_a_subspace_do_not_care_where_the_origin_is(offsets, shift, X
 def test_what_cannot_be_centred_is_right_or_refused(make, kernel, shift, offsets, *, X, new):
     X, new = X + shift, new + shift
     model = make(kernel=kernel, offsets=offsets)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+    with warnings.catch_warnings(action="ignore"):
         expected = clone(model).fit(X - shift).decision_function(new - shift)
         if shift >= 1e9 or (kernel == "linear" and shift >= 1e6):
             with pytest.raises(ValueError, match=r"(?s)rounding hides.*subtract each one's mean"):
@@ -196,58 +189,6 @@ def test_what_cannot_be_centred_is_right_or_refused(make, kernel, shift, offsets
         with nullcontext() if shift < 1e4 else suppress(ValueError):
             found = model.fit(sp.csr_array(X)).decision_function(sp.csr_array(new))
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.ptp(expected))
-
-
-def refitted_sphere_score(dual: Dual, K: np.ndarray, beta: np.ndarray, i: int) -> tuple[float, np.ndarray]:
-    """Return the score of i without it, with the change of c'beta, and the multipliers of the others."""
-    others = np.delete(np.arange(len(K)), i)
-    part = Dual(dual.signs, dual.caps[:, others], dual.totals, dual.linear[others])
-    refit = loop.solve(part, Dense(K[np.ix_(others, others)]), tol=1e-12).multipliers[0]
-    return float(K[i, others] @ refit + dual.linear[i] + dual.linear[others] @ refit - dual.linear @ beta), refit
-
-
-def sphere(seed: int) -> tuple[Dual, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    kernel = KERNELS[seed % 5]
-    X = rng.gamma(16.0, 1 / 4, (40, int(rng.integers(4, 40))))
-    formula = problems.rbf(float(rng.choice([0.02, 0.2]))) if kernel == "rbf" else problems.FORMULAS[kernel][0]
-    K = formula(X, X)
-    return hypersphere(np.ones(40), float(rng.uniform(0.05, 0.4)), np.diagonal(K).copy()), K
-
-
-@pytest.mark.slow
-def test_leave_one_out_distances_are_exact_where_the_face_does_not_change():
-    counts = dict.fromkeys(KERNELS, 0)
-    for seed in range(40):
-        dual, K = sphere(seed)
-        solution = loop.solve(dual, Dense(K), tol=1e-12)
-        closed, beta, cap = leave_one_out(dual, Dense(K), solution), solution.multipliers[0], dual.caps[0, 0]
-        for i in np.flatnonzero(beta > 0):
-            exact, refit = refitted_sphere_score(dual, K, beta, i)
-            before = np.delete(beta, i)
-            same_face = ((before <= 0) == (refit <= 0)).all() and ((before >= cap) == (refit >= cap)).all()
-            if same_face and ((refit > 0) & (refit < cap)).any():
-                counts[KERNELS[seed % 5]] += 1
-                assert closed.scores[i] == pytest.approx(
-                    exact, abs=1e-6 * abs(closed.scores[i] - solution.scores[i]) + 1e-9
-                )
-    assert min(counts.values()) >= 5, counts
-
-
-@pytest.mark.slow
-def test_where_the_face_changes_they_are_far_nearer_than_training_distances():
-    closed_error, training_error = [], []
-    for seed in range(40):
-        dual, K = sphere(seed)
-        solution = loop.solve(dual, Dense(K), tol=1e-12)
-        closed, beta = leave_one_out(dual, Dense(K), solution), solution.multipliers[0]
-        support = np.flatnonzero(beta > 0)
-        exact = np.array([refitted_sphere_score(dual, K, beta, i)[0] for i in support])
-        closed_error.append(np.abs(closed.scores[support] - exact) / solution.scores.std())
-        training_error.append(np.abs(solution.scores[support] - exact) / solution.scores.std())
-    closed_error, training_error = np.concatenate(closed_error), np.concatenate(training_error)
-    assert np.median(closed_error) < 0.25 * np.median(training_error)
-    assert closed_error.mean() < 0.5 * training_error.mean()
 
 
 # Kernel PCA
@@ -449,13 +390,15 @@ def test_every_rule_takes_whatever_holds_numbers():
     for rule in bandwidth.RULES.values():
         expected = rule(X.astype(float))
         assert expected < 1e-3
+        assert rule(10 * X) == pytest.approx(expected / 100)
         for kind in (np.uint8, np.int16, np.int64, np.float32):
             assert rule(X.astype(kind)) == pytest.approx(expected)
             assert rule(sp.csr_array(X.astype(kind))) == pytest.approx(expected)
             assert rule(sp.csc_matrix(X.astype(kind))) == pytest.approx(expected)
         assert rule(X.tolist()) == pytest.approx(expected)
         assert rule(pd.DataFrame(X)) == pytest.approx(expected)
-        assert rule(np.ones((1, 6))) == 1.0
+        assert rule(np.ones((1, 6))) == rule(np.ones((5, 2))) == 1.0
+        assert 0 < rule(np.array([[0.0], [1.0]])) < np.inf
 
 
 def test_no_rule_takes_what_holds_none():
@@ -525,15 +468,13 @@ def test_training_thresholds_that_flatter_are_warned_of_with_the_recall_to_expec
         model = make(offsets="training").fit(X, sample_weight=weights)
     told = float(re.search(r"expect (\d+)%", str(caught[0].message))[1]) / 100
     assert told == pytest.approx((model.predict(new) == 1).mean(), abs=0.06)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         make().fit(X)
 
 
 def test_training_thresholds_that_hold_are_not_warned_of():
     X = np.random.default_rng(0).normal(size=(1500, 2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for model in (KernelDensityDetector, partial(KernelPCADetector, n_components=2, gamma=0.05)):
             model(offsets="training").fit(X)
 
@@ -544,8 +485,7 @@ def test_a_weight_means_repetition_for_a_precomputed_kernel_too(make, offsets, X
     weights = np.random.default_rng(0).integers(0, 4, len(X))
     rows = np.repeat(np.arange(len(X)), weights)
     K, asked = problems.rbf(0.5)(X, X), problems.rbf(0.5)(new, X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         weighted = make(kernel="precomputed", offsets=offsets, tol=1e-9) if make is not KernelPCADetector else None
         weighted = weighted or make(kernel="precomputed", offsets=offsets)
         repeated = clone(weighted).fit(K[np.ix_(rows, rows)])
@@ -563,8 +503,7 @@ def test_a_threshold_that_rejects_the_rows_that_repeat_is_warned_of_and_the_reme
         assert (slab.predict(cells) == -1).all()
     for name, make in problems.FAMILY.items():
         if name != "one-class slab SVM":
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True, action="always") as caught:
                 assert (make().fit(X).predict(cells) == 1).mean() > 0.8
             told = [str(warning.message) for warning in caught if "rows that repeat" in str(warning.message)]
             assert all("ConformalDetector" in text for text in told)  # of the other direction: too many accepted
@@ -578,8 +517,7 @@ def test_weights_and_a_few_repeated_rows_do_not_set_off_that_warning():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     some = np.concatenate([X, X[:20]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         warnings.filterwarnings(
             "ignore", ".* of the samples repeat others, .*whole-number weights"
         )  # of neighbours and dependences
@@ -608,8 +546,7 @@ def test_a_slab_that_rejects_the_rows_that_it_learned_is_warned_of_and_the_remed
         slab = OneClassSlabSVM(gamma=5.0).fit(X)
     assert (slab.predict(X) == -1).all()
     assert (slab.predict(new) == 1).mean() == pytest.approx(0.89, abs=0.02)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for remedied in (OneClassSlabSVM(gamma=1.0), OneClassSlabSVM(gamma=5.0, epsilon=0)):
             assert (remedied.fit(X).predict(X) == 1).mean() > 0.95
 
@@ -619,16 +556,14 @@ def test_a_slab_that_rejects_the_rows_that_it_learned_is_warned_of_and_the_remed
 def test_a_good_fit_of_every_detector_is_not_warned_of(make, gamma):
     X = np.random.default_rng(0).normal(size=(300, 3))
     model = make() if make in (KernelDensityDetector, NeighboursDetector) else make(gamma=gamma)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.fit(X)
 
 
 @pytest.mark.parametrize("make", [OneClassSVM, SVDD, partial(KernelPCADetector, n_components=1)])
 def test_differences_well_above_rounding_are_not_taken_for_it(make):
     X = np.random.default_rng(0).normal(size=(300, 3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model = make(gamma=1e-8).fit(X)
     assert 1e-12 < np.ptp(model.loo_scores_) < 1e-6
 

@@ -70,8 +70,3 @@ def test_rows_at_any_distance_are_rejected_and_have_a_finite_score():
     shares = model.explain(far[:1])
     assert shares[0].argmin() == 0
     assert shares.sum() == pytest.approx(model.decision_function(far[:1])[0], rel=1e-9)
-
-
-def test_one_point_is_warned_of():
-    with pytest.warns(UserWarning, match="All samples are the same point"):
-        NeighboursDetector().fit(np.ones((5, 2)))

@@ -96,13 +96,6 @@ def test_boxes_that_bind_are_not_overlooked(X):
         np.testing.assert_allclose(one.loo_scores_, alone.loo_scores_, atol=1e-6 * np.ptp(alone.loo_scores_))
 
 
-def test_weights_count_along_a_path(X):
-    weights = np.arange(len(X)) % 3
-    (one,) = fit_path(OneClassSVM(tol=1e-8), X, sample_weight=weights, nu=[0.1])
-    alone = OneClassSVM(tol=1e-8).fit(X, sample_weight=weights)
-    np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=1e-7)
-
-
 def test_a_path_of_the_linear_kernel_is_followed_too(X):
     nus = [0.05, 0.1, 0.2]
     for nu, one in zip(nus, fit_path(OneClassSVM(kernel="linear"), X + 5.0, nu=nus), strict=True):

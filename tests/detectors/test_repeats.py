@@ -107,8 +107,7 @@ def test_what_the_warning_of_near_copies_says_is_so_and_each_remedy_helps():
     with pytest.warns(SlabCollapseWarning, match="near copy"):
         model = OneClassSVM().fit(copied)
     assert model.expected_recall_ - (model.predict(new) == 1).mean() > 0.1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SlabCollapseWarning)
+    with warnings.catch_warnings(action="error", category=SlabCollapseWarning):
         once, grouped = OneClassSVM().fit(X), OneClassSVM().fit(copied, groups=np.tile(np.arange(100), 3))
     for remedied in (once, grouped):
         assert (remedied.predict(new) == 1).mean() == pytest.approx(remedied.expected_recall_, abs=0.06)
@@ -152,8 +151,7 @@ def test_rows_without_near_copies_have_none(draw):
 
 def fitted_in_silence(model, X, **given):
     """Return a fitted model that may have warned that it accepts too many."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model.fit(X, **given)
     assert all("ConformalDetector" in str(warning.message) for warning in caught)
     return model

@@ -57,8 +57,7 @@ def with_outliers(n_out: int = 3, size: float = 1e9) -> np.ndarray:
 
 
 def scale_warnings(model, X) -> list[str]:
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as warned:
         model.fit(X)
     return [str(one.message) for one in warned if "set the scale" in str(one.message)]
 

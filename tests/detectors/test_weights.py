@@ -65,8 +65,7 @@ def test_heavy_rows_of_those_that_were_not_learned_are_warned_of_too(X):
         model.fit(X, sample_weight=weights)
     # Only the threshold's rows matter.
     weights[other], weights[drawn[0]] = 1.0, 1000.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.fit(X, sample_weight=weights)
 
 
@@ -87,13 +86,11 @@ def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy
         model = make().fit(X, sample_weight=weights)
     assert (model.predict(new) == 1).mean() < 0.7
     assert "ConformalDetector(model, alpha=0.1)." in model.warning_
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         held_out = ConformalDetector(make(), alpha=0.1).fit(X, sample_weight=weights)
     assert 0.85 < (held_out.predict(new) == 1).mean() < 0.95
     # Not so weights that are no whole multiples.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model = make().fit(X, sample_weight=weights + 0.3 * X[:, 0] ** 2)
     assert (model.predict(new) == 1).mean() > 0.84
 
@@ -105,8 +102,7 @@ def test_rows_of_numbers_that_were_given_three_times_are_warned_of_unless_all_we
     assert "give each once" in model.warning_
     assert (model.predict(np.random.default_rng(2).normal(size=(2000, 3))) == 1).mean() < 0.75
     # Then each counts once.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         make().fit(X)
         warnings.filterwarnings("ignore", ".* repeat others. The model accepts")
         model = make().fit(np.concatenate([X, X, X]))
@@ -118,8 +114,7 @@ def test_a_table_of_counts_is_not_warned_of(make):
     rows = np.random.default_rng(0).poisson(0.5, (1000, 3)).astype(float)
     patterns, counts = np.unique(rows, axis=0, return_counts=True)
     assert counts.max() > 100
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         # Neighbours of counts accept more than they are asked to, and say so.
         warnings.filterwarnings("ignore", ".* repeat others. The model accepts 9")
         counted = make().fit(patterns, sample_weight=counts)

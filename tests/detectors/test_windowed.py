@@ -158,15 +158,6 @@ def test_the_oldest_rows_leave_a_window_that_is_full():
     assert "50 of 211 rows kept" in window.summary()
 
 
-def test_weights_stay_with_their_rows():
-    weights = RNG.choice([0.0, 1.0, 2.5], size=120)
-    window = WindowedDetector(OneClassSVM(gamma="scale")).fit(ROWS[:80], sample_weight=weights[:80])
-    window.partial_fit(ROWS[80:], sample_weight=weights[80:]).forget([0, 100]).refit()
-    kept = np.delete(np.arange(120), [0, 100])
-    full = OneClassSVM(gamma="scale").fit(ROWS[kept], sample_weight=weights[kept])
-    assert window.decision_function(NEW).tobytes() == full.decision_function(NEW).tobytes()
-
-
 def test_dense_and_sparse_rows_meet_in_one_table():
     window = WindowedDetector(OneClassSVM(gamma="scale")).fit(ROWS).partial_fit(sp.csr_matrix(NEW))
     full = OneClassSVM(gamma="scale").fit(sp.csr_array(np.concatenate([ROWS, NEW])))

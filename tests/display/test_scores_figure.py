@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from positives import correlated_rows
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -22,11 +21,6 @@ from slabsvm import (
     SlabCollapseWarning,
 )
 from slabsvm.display import draw_scores
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 def planes(axes):
@@ -110,8 +104,7 @@ def test_rows_without_weight_and_rows_that_are_all_equal_are_drawn(X):
     n_known = int(np.count_nonzero(np.arange(len(X)) % 3))
     (text,) = draw_scores(weighted).axes[0].get_legend().get_texts()
     assert text.get_text().startswith(f"{n_known} training rows")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
         equal = OneClassSlabSVM().fit(np.ones((20, 3)))
     assert hills(draw_scores(equal).axes[0])[0].sum() == pytest.approx(100)
 

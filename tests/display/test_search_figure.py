@@ -6,14 +6,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from positives import correlated_rows
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM
 from slabsvm.display.curves import draw_search
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 @pytest.mark.slow

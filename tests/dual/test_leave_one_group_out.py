@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import problems
+from left_out import refitted_scores, scores_on_the_same_face
 from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
@@ -37,59 +38,6 @@ def case(seed: int) -> tuple[Dual, np.ndarray, list[np.ndarray]]:
     return dual, K, np.split(np.arange(len(X)), np.cumsum(sizes)[:-1])
 
 
-def without(dual: Dual, leaving: np.ndarray) -> Dual:
-    """Return the same program without some samples: the boxes of the others stay what they were."""
-    return Dual(dual.signs, np.delete(dual.caps, leaving, axis=1), dual.totals, np.delete(dual.linear, leaving))
-
-
-def refitted_scores(
-    dual: Dual, K: np.ndarray, solution: Solution, samples: np.ndarray, leaving: np.ndarray
-) -> np.ndarray:
-    """Return what samples score under the model without those that leave, and the change of c'beta."""
-    others = np.delete(np.arange(len(K)), leaving)
-    rest = without(dual, leaving)
-    beta = rest.beta(loop.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT).multipliers)
-    moved = rest.linear @ beta - dual.linear @ dual.beta(solution.multipliers)
-    return dual.linear[samples] + K[np.ix_(samples, others)] @ beta + moved
-
-
-def scores_on_the_same_face(dual: Dual, K: np.ndarray, solution: Solution, leaving: np.ndarray) -> np.ndarray | None:
-    """Return the scores of a group without it, if the others' free multipliers can make up for it alone.
-
-    Independently of the closed form: solve for the free multipliers and both offsets, then look whether that point is
-    optimal. None where it is not, by some margin, or where the linear system is too ill-conditioned to tell.
-    """
-    rest, v, signs = without(dual, leaving), np.delete(solution.multipliers, leaving, axis=1), dual.signs
-    others = np.delete(np.arange(len(K)), leaving)
-    among, caps = K[np.ix_(others, others)], rest.caps
-    free = (v > 0) & (v < caps)
-    if not free.any(axis=1).all() or (free.sum(axis=0) > 1).any():
-        return None
-    plane, sample = np.nonzero(free)
-    n, n_planes = len(plane), dual.n_planes
-    fixed = np.where(free, 0.0, v)
-    system = np.zeros((n + n_planes, n + n_planes))
-    size = np.abs(among).max()
-    system[:n, :n] = among[np.ix_(sample, sample)] * signs[plane] / size
-    system[np.arange(n), n + plane] = -1.0
-    system[n + plane, np.arange(n)] = 1.0
-    pull = (among @ (signs @ fixed) + rest.linear)[sample] / size
-    if np.linalg.cond(system) > 1e9:
-        return None
-    answer = np.linalg.solve(system, np.concatenate([-pull, dual.totals - fixed.sum(axis=1)]))
-    moved = fixed.copy()
-    moved[plane, sample] = answer[:n]
-    scores = among @ (signs @ moved) + rest.linear
-    above = signs[:, None] * (scores - answer[n:, None] * size)
-    margin, slack = 1e-7 * caps.max(), 1e-7 * np.abs(scores).max()
-    boxed = (moved[free] >= margin).all() and (moved[free] <= caps[free] - margin).all()
-    sided = (above[(v == 0)] >= slack).all() and (above[(v == caps)] <= -slack).all()
-    if not (boxed and sided):
-        return None
-    change = rest.linear @ (signs @ moved) - dual.linear @ dual.beta(solution.multipliers)
-    return dual.linear[leaving] + K[np.ix_(leaving, others)] @ (signs @ moved) + change
-
-
 def closed(dual: Dual, K: np.ndarray, solution: Solution, groups: list[np.ndarray]) -> list[np.ndarray]:
     return leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in groups])
 
@@ -98,29 +46,21 @@ def spread_of(scores: np.ndarray) -> float:
     return np.abs(scores - np.median(scores)).mean() + 1e-12 * np.abs(scores).max()
 
 
-@pytest.mark.parametrize("seed", range(N_CASES))
-def test_the_closed_form_is_exact_where_the_face_does_not_change(seed):
-    dual, K, groups = case(seed)
-    solution = loop.solve(dual, Dense(K), tol=TIGHT)
-    found = closed(dual, K, solution, groups)
-    spread = spread_of(np.concatenate(found))
-    for group, scores in zip(groups, found, strict=True):
-        exact = scores_on_the_same_face(dual, K, solution, group)
-        if exact is not None:
-            np.testing.assert_allclose(scores, exact, rtol=0, atol=EXACT * spread)
-            refit = refitted_scores(dual, K, solution, group, group)
-            np.testing.assert_allclose(refit, exact, rtol=0, atol=1e-4 * spread)
-
-
 @pytest.mark.slow
-def test_for_enough_groups_of_every_kernel_the_face_does_not_change():
+def test_the_closed_form_is_exact_where_the_face_does_not_change():
     counts = dict.fromkeys(problems.FORMULAS, 0)
     for seed in range(N_CASES):
         dual, K, groups = case(seed)
         solution = loop.solve(dual, Dense(K), tol=TIGHT)
-        supporting = [group for group in groups if (solution.multipliers[:, group] > 0).any()]
-        same = [scores_on_the_same_face(dual, K, solution, group) is not None for group in supporting]
-        counts[tuple(problems.FORMULAS)[seed % 5]] += sum(same)
+        found = closed(dual, K, solution, groups)
+        spread = spread_of(np.concatenate(found))
+        for group, scores in zip(groups, found, strict=True):
+            exact = scores_on_the_same_face(dual, K, solution, group)
+            if exact is not None:
+                counts[tuple(problems.FORMULAS)[seed % 5]] += (solution.multipliers[:, group] > 0).any()
+                np.testing.assert_allclose(scores, exact, rtol=0, atol=EXACT * spread)
+                refit = refitted_scores(dual, K, solution, group, group)
+                np.testing.assert_allclose(refit, exact, rtol=0, atol=1e-4 * spread)
     assert min(counts.values()) >= 9, counts
 
 

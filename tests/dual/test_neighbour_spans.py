@@ -10,7 +10,7 @@ from left_out import LAYOUTS
 from slabsvm.dual.active_set import free_or_next, polished
 from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
-from slabsvm.dual.neighbour_spans import MANY, TUNING, _Estimate, usual
+from slabsvm.dual.neighbour_spans import TUNING, _Estimate
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.base import Blocks, Dense
 from slabsvm.gram.computed import Computed
@@ -130,29 +130,6 @@ def test_paths_correct_estimates_where_the_active_set_changes(monkeypatch):
     assert after < before
 
 
-def test_large_faces_have_more_neighbours_and_more_products_with_them():
-    assert usual(MANY) == replace(TUNING, iterations=50)
-    assert usual(1000) == TUNING
-    assert usual(10_000) == replace(TUNING, neighbours=2 * TUNING.neighbours, iterations=100)
-
-
-def test_conjugate_gradients_go_on_from_where_they_are():
-    m = 60
-    X = np.random.default_rng(11).normal(size=(m, 3))
-    dual, gram = one_class(np.ones(m), 0.5), Computed(RBF(1.0, X.mean(axis=0)), X)
-    free = np.ones((1, m), dtype=bool)
-    face = Face(dual, np.full((1, m), 1 / m), free)
-    tuning = replace(TUNING, iterations=200)
-    estimate = _Estimate(face, np.array([], dtype=np.intp), Blocks(gram, np.float32, 1e9), tuning)
-    right, K = np.ones((m, 1)), gram.block(np.arange(m), np.arange(m))
-    for start in (np.zeros((m, 1)), 3.0 * np.eye(m, 1), right.copy()):
-        assert estimate._solve(right, start)
-        np.testing.assert_allclose(K @ start, right, atol=1e-3)
-    # A step at a time does not converge, and says so.
-    estimate.tuning = replace(tuning, iterations=1)
-    assert not estimate._solve(right, np.zeros((m, 1)))
-
-
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_no_step_is_taken_along_a_direction_in_which_a_singular_matrix_has_no_curvature(precision):
     m = 60
@@ -166,23 +143,6 @@ def test_no_step_is_taken_along_a_direction_in_which_a_singular_matrix_has_no_cu
         # K x is no unit vector, whatever x is.
         assert not estimate._solve(np.eye(m, 1), solved)
         assert np.isfinite(solved).all()
-
-
-def test_what_is_missing_of_all_values_is_found_by_a_regression_on_those_known():
-    rng = np.random.default_rng(12)
-    estimate = object.__new__(_Estimate)
-    estimate.n_free, estimate.values, gains = 12, rng.uniform(1.0, 4.0, 20), rng.uniform(0.1, 0.3, 20)
-    estimate.values_of_fewer = estimate.values * np.exp(-gains)
-    coefficients = np.where(np.arange(20)[:, None] < 12, [[0.5, 0.25, -0.5]], [[-0.25, 0.125, 1.0]])
-    regressors = np.column_stack([np.ones(20), np.log(estimate.values), gains])
-    true = estimate.values * np.exp(gains * (coefficients * regressors).sum(axis=1))
-    estimate._exact = lambda some: true[some]
-    # Those that are missing most are known, since no value is corrected by more.
-    missing = np.abs(np.log(true / estimate.values))
-    known = np.unique(np.concatenate([[0, 3, 5, 7, missing[:12].argmax()], [12, 14, 17, 12 + missing[12:].argmax()]]))
-    corrected, residuals = estimate._corrected(known)
-    np.testing.assert_allclose(corrected, true, rtol=1e-10)
-    np.testing.assert_allclose(residuals, 0.0, atol=1e-10)
 
 
 def test_a_program_with_a_linear_term_has_exact_scores_though_some_of_its_coefficients_are_zero():

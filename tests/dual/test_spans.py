@@ -167,10 +167,3 @@ def test_the_change_of_a_linear_term_is_that_of_the_others_that_make_up_for_a_sa
         moved[others] += change
         expected = K[i] @ moved + dual.linear[i] + dual.linear @ (moved - beta)
         assert found.scores[i] == pytest.approx(expected, abs=1e-8)
-
-
-def test_what_supports_nothing_scores_what_it_scored():
-    dual, K, solution = solved("one plane")
-    idle = dual.beta(solution.multipliers) == 0
-    assert idle.any()
-    np.testing.assert_array_equal(closed_form(dual, Dense(K), solution).scores[idle], solution.scores[idle])

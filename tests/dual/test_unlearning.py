@@ -4,15 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import problems
-from left_out import LAYOUTS, assert_left_out, programs, refit, ring, tiny_clusters, without
+from left_out import LAYOUTS, refit, ring, without
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.dual import active_set, unlearning
 from slabsvm.dual.active_set import free_or_next, polished
-from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Point
@@ -21,20 +18,6 @@ from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(programs())
-def test_scores_without_a_sample_are_those_of_a_refit_to_within_the_gaps(program):
-    assert_left_out(*program)
-
-
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(programs(), st.integers(2, 8))
-def test_scores_without_a_group_are_those_of_a_refit_to_within_the_gaps(program, n_groups):
-    assert_left_out(*program, n_groups)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -89,31 +72,6 @@ def test_where_the_face_changes_the_closed_form_is_off_and_the_path_is_not(layou
     assert np.abs(closed).max() > 0.1 * spread
     assert np.abs(exact.scores[held] - refits).max() < 0.01 * spread
     assert exact.error == 0.0
-
-
-def test_what_supports_nothing_changes_nothing():
-    X = ring(np.random.default_rng(0), 100)
-    K = problems.rbf(1.0)(X, X)
-    dual = one_class(np.ones(100), 0.1)
-    solution = loop.solve(dual, Dense(K), tol=1e-9)
-    idle = dual.beta(solution.multipliers) == 0.0
-    found = leave_one_out(dual, Dense(K), solution)
-    assert idle.any()
-    np.testing.assert_array_equal(found.scores[idle], solution.scores[idle])
-    found = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution)).without([np.flatnonzero(idle)])
-    np.testing.assert_array_equal(found.changes, 0.0)
-    assert found.exact.all()
-
-
-def test_groups_of_one_sample_are_single_samples():
-    X = tiny_clusters(np.random.default_rng(0), 60)
-    K = problems.rbf(3.0)(X, X)
-    dual = one_class_slab(np.ones(60), 0.1, 0.1, 2 / 3)
-    solution = loop.solve(dual, Dense(K), tol=1e-9)
-    single = leave_one_out(dual, Dense(K), solution).scores
-    each = [(np.array([i]), np.array([i])) for i in range(60)]
-    grouped = np.concatenate(leave_one_group_out(dual, Dense(K), solution, each))
-    np.testing.assert_allclose(grouped, single, atol=1e-9 * np.abs(single).max())
 
 
 def test_where_nothing_can_take_what_leaves_the_closed_form_stays():

@@ -44,6 +44,8 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
+    TrimmedDetector,
+    WindowedDetector,
 )
 from slabsvm.files import ModelFileError, load, save
 from slabsvm.files.models import CLASSES, SCHEMA
@@ -149,6 +151,9 @@ def test_a_detector_of_a_kernel_matrix_comes_back(detector, path):
         KernelPCADetector(offsets="training", n_components=2),
         LinearOneClassSlabSVM(),
         LinearOneClassSlabSVM(feature_map="nystroem", n_components=20),
+        TrimmedDetector(),
+        TrimmedDetector(make_pipeline(StandardScaler(), SVDD()), trim=0.3),
+        WindowedDetector(OneClassSVM(), n_rows=60),
         AutoSlabSVM(),
         AutoSlabSVM(offsets="training"),
         AutoSlabSVM(max_fit_samples=40, progress=print),

@@ -133,30 +133,25 @@ class TestFormats:
         pd.testing.assert_frame_equal(found, pd.read_csv(path, low_memory=False))
         assert found["text at the end"].tolist() == table["text at the end"].tolist()
 
-    def test_a_name_of_two_lines_and_empty_lines_before_the_header_are_read(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text('\n\n"a\nb",c\n1,2\n3,4\n')
-        assert read(path).to_dict("list") == {"a\nb": [1, 3], "c": [2, 4]}
-
     @pytest.mark.slow
     def test_utf_16(self, tmp_path, frame):
         path = written(tmp_path / "t.csv", frame, encoding="utf-16")
         assert len(read(path, encoding="utf-16")) == len(frame)
 
-    def test_a_column_of_texts_stays_as_it_is_written(self, tmp_path):
+    @pytest.mark.parametrize(
+        ("text", "how", "columns"),
+        [
+            ("code,n\n007,1\n010,2\n", {"texts": ["code"]}, {"code": ["007", "010"], "n": [1, 2]}),
+            ("a\n1\n\n3\n", {}, {"a": [1, np.nan, 3]}),
+            ("a,b\n" + '5" pipe,1\n6 inch,2\n' * 100, {}, {"a": ['5" pipe', "6 inch"] * 100, "b": [1, 2] * 100}),
+            ('\n\n"a\nb",c\n1,2\n3,4\n', {}, {"a\nb": [1, 3], "c": [2, 4]}),
+        ],
+        ids=["codes", "one column with a gap", "an inch that is no quote", "a name of two lines below empty ones"],
+    )
+    def test_cells_are_what_is_written(self, tmp_path, text, how, columns):
         path = tmp_path / "t.csv"
-        path.write_text("code,n\n007,1\n010,2\n")
-        assert read(path, texts=["code"])["code"].tolist() == ["007", "010"]
-
-    def test_one_column_keeps_its_gaps(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text("a\n1\n\n3\n")
-        np.testing.assert_array_equal(read(path)["a"], [1, np.nan, 3])
-
-    def test_an_inch_that_is_no_quote(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text("a,b\n" + '5" pipe,1\n6 inch,2\n' * 100)
-        assert read(path)["a"].tolist() == ['5" pipe', "6 inch"] * 100
+        path.write_text(text)
+        pd.testing.assert_frame_equal(read(path, **how), pd.DataFrame(columns), check_dtype=False)
 
     def test_arrays(self, tmp_path):
         X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
@@ -192,66 +187,25 @@ BAD = {
     "empty lines": ("csv", b"\n\n", {}, "it holds nothing but empty lines"),
     "header only": ("csv", b"a,b\n", {}, "it has a header and no rows"),
     "header without an end": ("csv", b"a,b", {}, "it has a header and no rows"),
-    "long row": (
-        "csv",
-        b"a,b\n1,2\n1,2,3\n",
-        {},
-        "line 3 has 3 cells, where the header has 2. Mend the line; a cell that",
-    ),
+    "long row": ("csv", b"a,b\n1,2\n1,2,3\n", {}, "line 3 has 3 cells"),
     "all rows long": ("csv", b"a,b\n1,2,3\n1,2,3\n", {}, "line 2 has 3 cells, where the header has 2"),
     "short row": ("csv", b"a,b,c\n1,2,3\n1,2\n", {}, "line 3 has 2 cells, where the header has 3"),
     "long and short": ("csv", b"a,b,c\n1,2,3,4\n1,2\n", {}, "line 2 has 4 cells, where the header has 3"),
     "short and long": ("csv", b"a,b,c\n1,2\n1,2,3,4\n", {}, "line 2 has 2 cells, where the header has 3"),
     "ragged tabs": ("tsv", b"a\tb\n1\n", {}, "line 2 has 1 cell, where the header has 2"),
-    "wrong separator": (
-        "csv",
-        b"a;b\n1;2\n",
-        {"separator": ","},
-        "the header is one name, 'a;b'. Is ';' the separator? Then say so",
-    ),
+    "wrong separator": ("csv", b"a;b\n1;2\n", {"separator": ","}, "Is ';' the separator?"),
     "tabs": ("csv", b"a\tb\n1\t2\n", {"separator": ","}, "Is tab the separator?"),
-    "no header": (
-        "csv",
-        b"1.5,2\n3,4\n",
-        {},
-        "the first line holds numbers, '1.5', '2', where names of columns belong",
-    ),
+    "no header": ("csv", b"1.5,2\n3,4\n", {}, "the first line holds numbers"),
     "no name": ("csv", b"a,,c\n1,2,3\n", {}, "the header has no name for column 2"),
-    "separator at the end": (
-        "csv",
-        b"a;b;\n1;2;\n",
-        {},
-        "for column 3. Give it one, or take off the ';' that ends each",
-    ),
-    "title in a header": (
-        "csv",
-        b"Parts of May,,,\na,b,c,d\n1,2,3,4\n",
-        {},
-        "the first line, 'Parts of May', names few of 4",
-    ),
-    "title": ("csv", b"Parts\n\na,b\n1,2\n", {}, "line 3 has 2 cells, where the header has 1. Delete the lines above"),
-    "ragged": ("csv", b"a,b\n1,2\n1,2,3\n", {}, "line 3 has 3 cells, where the header has 2. Mend the line"),
-    "names twice": ("csv", b"a,b,a\n1,2,3\n", {}, "Column 'a': there are two columns of this name, or more"),
+    "separator at the end": ("csv", b"a;b;\n1;2;\n", {}, "take off the ';' that ends each"),
+    "title in a header": ("csv", b"Parts of May,,,\na,b,c,d\n1,2,3,4\n", {}, "names few of 4"),
+    "title": ("csv", b"Parts\n\na,b\n1,2\n", {}, "Delete the lines above"),
+    "names twice": ("csv", b"a,b,a\n1,2,3\n", {}, "there are two columns of this name"),
     "open quote": ("csv", b'a,b\n1,"x\n2,y\n', {}, "a quote is not closed, or stands inside of a cell"),
-    "open quote, long": ("csv", b'a,b\n1,"' + b"x" * 140_000, {}, "has more than 131,072 characters: is a quote never"),
-    "encoding": (
-        "csv",
-        "a,b\n1,x\n2,grün\n".encode("cp1252"),
-        {},
-        "line 3 is not in utf-8, where byte 0xfc means nothing",
-    ),
-    "encoding of DOS": (
-        "csv",
-        "a,b\n1,grün\n".encode("cp850"),
-        {},
-        "byte 0x81 means nothing. Say which encoding it is in, for example cp850",
-    ),
-    "encoding of one line": (
-        "csv",
-        "a,b\n1,grün\n".encode() + "2,grün\n".encode("cp1252"),
-        {},
-        "line 3 is not in utf-8, where byte 0xfc means nothing, but the text above it is. Mend the line",
-    ),
+    "open quote, long": ("csv", b'a,b\n1,"' + b"x" * 140_000, {}, "is a quote never"),
+    "encoding": ("csv", "a,b\n1,x\n2,grün\n".encode("cp1252"), {}, "line 3 is not in utf-8"),
+    "encoding of DOS": ("csv", "a,b\n1,grün\n".encode("cp850"), {}, "for example cp850"),
+    "encoding of one line": ("csv", "a,b\n1,grün\n".encode() + b"2,gr\xfcn\n", {}, "Mend the line"),
     "utf-16": ("csv", "a,b\n1,2\n".encode("utf-16"), {}, "Say which encoding it is in, for example utf-16"),
     "zero bytes": ("csv", b"a,b\n1,\x002\n", {}, "line 2 holds a zero byte: this is no text"),
     "wrong encoding": ("csv", b"a,b\n1,\xc3\n", {"encoding": "ascii"}, "it is not in ascii"),
@@ -264,17 +218,12 @@ BAD = {
     "no npz": ("npz", b"a,b\n1,2\n", {}, "it is no NPZ file of numbers, or was cut short"),
     "no svmlight": ("svm", b"a,b\n1,2\n", {}, "it is no svmlight file, whose features count from 1"),
     "svmlight from zero": ("svm", b"1 0:3.5\n", {}, "it is no svmlight file, whose features count from 1"),
-    "no format": ("dat", b"PK", {}, "its name does not say which format it has. Say so (format): csv, tsv, parquet"),
-    "workbook": ("xlsb", b"PK", {}, "it is a spreadsheet's workbook (.xlsb), which is not read. Save its sheet as CSV"),
-    "renamed workbook": (
-        "csv",
-        b"PK\x03\x04\0\0a\n",
-        {},
-        "it is a workbook or another zip archive, and no text. Say so (format): xlsx; of others: Save its sheet as CSV",
-    ),
+    "no format": ("dat", b"PK", {}, "its name does not say which format"),
+    "workbook": ("xlsb", b"PK", {}, "Save its sheet as CSV"),
+    "renamed workbook": ("csv", b"PK\x03\x04\0\0a\n", {}, "it is a workbook or another zip archive"),
     "renamed gzip": ("csv", gzip.compress(b"a,b\n1,2\n"), {}, "it is compressed by gzip. Let its name end in .gz"),
     "renamed Parquet": ("csv", b"PAR1\0\n", {}, "it is a Parquet file. Say so (format)"),
-    "decimals": ("csv", b"a,b\n", {"decimal": ".,"}, "the decimal point is one character, or ,. where some columns"),
+    "decimals": ("csv", b"a,b\n", {"decimal": ".,"}, "the decimal point is one character"),
 }
 
 
@@ -415,12 +364,6 @@ class TestArrays:
                 said.append(str(error))
         assert all("it is no NPZ file of numbers, or was cut short: " in text for text in said)
 
-    def test_a_file_cut_short(self, tmp_path):
-        np.save(tmp_path / "t.npy", np.zeros((100, 3)))
-        (tmp_path / "c.npy").write_bytes((tmp_path / "t.npy").read_bytes()[:500])
-        with pytest.raises(TableError, match="it is no NPY file of numbers, or was cut short"):
-            whole(tmp_path / "c.npy", Reading())
-
 
 @needs_pyarrow
 def test_what_pandas_noted_in_a_parquet_file_may_be_wrong(tmp_path, frame):
@@ -468,13 +411,6 @@ def test_a_parquet_file_that_is_damaged_inside(tmp_path, frame):
     (tmp_path / "t.parquet").write_bytes(content)
     with pytest.raises(TableError, match="it is damaged, or was cut short"):
         whole(tmp_path / "t.parquet", Reading())
-
-
-def test_what_cannot_be_opened_is_the_systems_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        whole(tmp_path / "none.csv", Reading())
-    with pytest.raises(IsADirectoryError):
-        whole(tmp_path, Reading(format="csv"))
 
 
 def test_a_pyarrow_that_does_not_load_is_named_with_its_reason(tmp_path, monkeypatch):

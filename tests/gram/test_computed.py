@@ -8,8 +8,7 @@ import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.compiled import kernels as _kernels
 from slabsvm.gram.computed import Computed, Explicit, SharedDistances, Sorted, gram_of
-from slabsvm.kernels.additive import Chi2, Intersection
-from slabsvm.kernels.base import FromFunction
+from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric
@@ -48,11 +47,6 @@ def test_cheap_products_are_products(kind, kernel, form, n_threads):
         part = gram.subset(some)
         assert type(part) is CHEAP[kernel]
         np.testing.assert_allclose(part.dot(beta[some]), K[np.ix_(some, some)] @ beta[some], rtol=0, atol=allowed)
-
-
-def test_kernels_without_a_shorter_way_are_computed_in_blocks():
-    for kernel in (RBF(1.0), Chi2(), FromFunction(problems.linear)):
-        assert type(gram_of(kernel, np.ones((3, 2)), 1)) is Computed
 
 
 @pytest.mark.slow

@@ -30,7 +30,6 @@ SPREADS = {
         np.arange(shape[0])[:, None] == 0, 1e9, 1 + 1e-9 * rng.random(shape)
     ),
 }
-by_spread = pytest.mark.parametrize("spread", SPREADS)
 KERNELS = {"intersection": (Intersection(), problems.intersection), "chi2": (Chi2(), problems.chi2)}
 by_kernel = pytest.mark.parametrize("name", KERNELS)
 
@@ -108,16 +107,6 @@ def test_a_million_columns_are_never_laid_out_densely(name):
     kernel, formula = KERNELS[name]
     expected = formula(X[:20, used].toarray(), V[:, used].toarray()) @ beta
     np.testing.assert_allclose(kernel.projection(V, beta)(X)[:20], expected, atol=1e-12)
-
-
-@by_kernel
-def test_explicit_zeros_and_single_precision_are_taken_for_what_they_are(name):
-    V, beta, X = drawn("sparse", 100)
-    X = X.astype(np.float32)
-    stored = sp.csr_array((X.ravel(), np.tile(np.arange(5), 80), np.arange(0, 401, 5)), shape=X.shape)
-    table = KERNELS[name][0].projection(V, beta)
-    np.testing.assert_allclose(table(stored), table(X.astype(np.float64)), atol=1e-12)
-    np.testing.assert_array_equal(table(X), table(X.astype(np.float64)))
 
 
 @by_kernel

@@ -99,24 +99,11 @@ def test_zeros_and_extreme_values_have_finite_images(name, size):
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_bad_values_are_refused(name, form):
-    model = MAPS[name]().fit([[1.0, 2.0]])
-    for act in (MAPS[name]().fit, model.transform):
+    for act in (MAPS[name]().fit, MAPS[name]().fit([[1.0, 2.0]]).transform):
         with pytest.raises(ValueError, match=f"(?s)Negative values.*{name} kernel.*-0.5"):
             act(form(np.array([[1.0, -0.5]])))
         with pytest.raises(ValueError, match="NaN"):
             act(form(np.array([[1.0, np.nan]])))
-    with pytest.raises(ValueError, match=r"3 features.*expecting 2"):
-        model.transform(form(np.ones((1, 3))))
-
-
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [("sample_steps", 0), ("sample_steps", 1.5), ("sample_interval", 0.0), ("sample_interval", "x")],
-)
-def test_parameters_outside_their_range_are_named(parameter, value):
-    for kind in (IntersectionMap, Chi2Map):
-        with pytest.raises(ValueError, match=f"The '{parameter}' parameter of {kind.__name__} must be"):
-            kind(**{parameter: value}).fit([[1.0]])
 
 
 @pytest.mark.parametrize(("name", "agreement"), [("hellinger", 1.0), ("intersection", 0.97), ("chi2", 0.99)])

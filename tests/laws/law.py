@@ -75,8 +75,7 @@ def law(
 @contextmanager
 def only_our_warnings() -> Iterator[None]:
     """Let a fit say what is odd about it, and take any other warning for an error."""
-    with catch_warnings():
-        simplefilter("error")
+    with catch_warnings(action="error"):
         for ours in (SlabCollapseWarning, CalibrationWarning, ConvergenceWarning):
             simplefilter("ignore", ours)
         yield

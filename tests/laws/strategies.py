@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import problems
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 
 # Numbers of rows in the table; of 30 drawn, some are equal.
 N_ROWS = 128
@@ -22,6 +22,10 @@ NAMED = ("rbf", "linear", *ADDITIVE)
 KERNELS = (*NAMED, "precomputed", "callable")
 SHAPES = ("cloud", "ties", "constant feature", "rank one", "near copies", "far from 0", "outlier", "clusters", "zeros")
 EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)
+FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector)
+WITHOUT_KERNEL = (KernelDensityDetector, NeighboursDetector)
+# Of a slab whose scores and planes are compared with another one's.
+plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e-8}
 
 
 def quadratic(X: Any, Z: Any) -> Any:
@@ -150,6 +154,10 @@ class Problem:
     def of_kernel(self) -> dict[str, Any]:
         """The parameters that say which kernel."""
         return {"kernel": quadratic if self.kernel == "callable" else self.kernel, "gamma": self.gamma}
+
+    def kernel_of(self, model: Any) -> dict[str, Any]:
+        """Return those of them that a class of detectors takes."""
+        return {} if model in WITHOUT_KERNEL else self.of_kernel
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import strategies
 import tolerances
 from hypothesis import strategies as st
 from law import law, only_our_warnings
-from strategies import Problem, drawn
+from strategies import Problem, drawn, plainly
 from test_certified import assert_certified, whole
 
 import certificate
@@ -23,7 +23,6 @@ from slabsvm.solvers import interior, loop
 
 pytestmark = pytest.mark.numeric
 
-plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e-8}
 # From so many rows of one plane on, K is not one small block.
 many = st.integers(501, 640)
 

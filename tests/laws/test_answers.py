@@ -11,14 +11,11 @@ import strategies
 from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
 from sklearn.base import clone
-from strategies import Problem, drawn
+from strategies import FAMILY, Problem, drawn
 
 from slabsvm import (
     SVDD,
     ConformalDetector,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
     conformal_p_values,
@@ -27,8 +24,6 @@ from slabsvm import (
 
 pytestmark = pytest.mark.numeric
 
-FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector)
-WITHOUT_KERNEL = (KernelDensityDetector, NeighboursDetector)
 parameters = st.fixed_dictionaries(
     {},
     optional={
@@ -39,9 +34,10 @@ parameters = st.fixed_dictionaries(
 
 
 def learned(problem: Problem, model: Any, chosen: dict[str, Any]) -> Any:
-    kernel = {} if model in WITHOUT_KERNEL else problem.of_kernel
     chosen = {name: value for name, value in chosen.items() if name != "ranking" or model is OneClassSlabSVM}
-    return attempted(lambda: model(**kernel, **chosen).fit(problem.X, sample_weight=problem.sample_weight))
+    return attempted(
+        lambda: model(**problem.kernel_of(model), **chosen).fit(problem.X, sample_weight=problem.sample_weight)
+    )
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import tolerances
 from law import law, only_our_warnings
 from strategies import Problem
 
+from certificate import lowest_mean
+
 pytestmark = pytest.mark.numeric
 
 
@@ -17,13 +19,6 @@ def whole(model: Any, n_rows: int) -> np.ndarray:
     beta = np.zeros(n_rows, dtype=np.longdouble)
     beta[model.support_] = model.dual_coef_[0]
     return beta
-
-
-def lowest_mean(values: np.ndarray, shares: np.ndarray, nu: float) -> Any:
-    """Return the mean of the share nu of values that is lowest, the last of them counted in part."""
-    order = np.argsort(values, kind="stable")
-    before = np.cumsum(shares[order]) - shares[order]
-    return np.clip(nu - before, 0.0, shares[order]) @ values[order] / nu
 
 
 def primal(problem: Problem, s: np.ndarray, squared_norm: Any) -> Any:

@@ -8,15 +8,14 @@ import pytest
 import strategies
 from hypothesis import strategies as st
 from law import law, only_our_warnings
-from strategies import Problem, drawn
-from test_certified import assert_certified, lowest_mean, whole
+from strategies import FAMILY, Problem, drawn
+from test_certified import assert_certified, whole
 
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
+from certificate import lowest_mean
+from slabsvm import OneClassSlabSVM
 
 pytestmark = pytest.mark.numeric
 
-FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector)
-WITHOUT_KERNEL = (KernelDensityDetector, NeighboursDetector)
 # What an error at the ends of float64 says: what is wrong, and what to do.
 IN_WORDS = re.compile(
     r"(?s)(overflow|so small|underflow|rounding hides|too little|beyond).*([Ss]cale|[Mm]ove|[Uu]se|[Mm]ultiply)"
@@ -55,7 +54,7 @@ def test_a_slab_of_any_scale_is_certified_or_refused_in_words(problem: Problem, 
 @pytest.mark.slow
 @law(drawn(sizes=powers, kernels=strategies.NAMED, weights=some_weights), st.sampled_from(FAMILY), examples=60)
 def test_every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words(problem: Problem, model: Any) -> None:
-    kernel = {} if model in WITHOUT_KERNEL else {"kernel": problem.kernel}
+    kernel = {} if model in strategies.WITHOUT_KERNEL else {"kernel": problem.kernel}
     one = refused_in_words(lambda: model(**kernel).fit(problem.X, sample_weight=problem.sample_weight))
     if one is not None:
         assert not np.isnan(one.decision_function(problem.new)).any()

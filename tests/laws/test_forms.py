@@ -13,15 +13,11 @@ import strategies
 import tolerances
 from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
-from strategies import Problem, drawn
+from strategies import FAMILY, Problem, drawn, plainly
 
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import KernelDensityDetector, OneClassSlabSVM
 
 pytestmark = pytest.mark.numeric
-
-FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector)
-WITHOUT_KERNEL = (KernelDensityDetector, NeighboursDetector)
-plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e-8}
 
 
 def mapped(X: np.ndarray) -> np.ndarray:
@@ -106,8 +102,7 @@ whole = drawn(kernels=strategies.NAMED, shapes=("ties", "clusters"), sizes=st.ju
 
 
 def learned(model: Any, problem: Problem, X: Any) -> Any:
-    kernel = {} if model in WITHOUT_KERNEL else problem.of_kernel
-    return attempted(lambda: model(**kernel).fit(X, sample_weight=problem.sample_weight))
+    return attempted(lambda: model(**problem.kernel_of(model)).fit(X, sample_weight=problem.sample_weight))
 
 
 def assert_equal_to_the_last_bit(model: Any, problem: Problem, *, plain: Any, other: Any) -> None:

@@ -9,24 +9,20 @@ import strategies
 import tolerances
 from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
-from strategies import Problem, drawn
+from strategies import FAMILY, Problem, drawn, plainly
 
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import OneClassSlabSVM
 
 pytestmark = pytest.mark.numeric
 
 of_rows = tuple(kernel for kernel in strategies.KERNELS if kernel != "precomputed")
-plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e-8}
-FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector)
-WITHOUT_KERNEL = (KernelDensityDetector, NeighboursDetector)
 
 
 of_two_weights = Problem(rows=(0, 1, 2, 3, 1), kernel="intersection", weights=(1.0, 0.5, 0.3, 1e-3, 1e-3))
 
 
 def learned(model: Any, problem: Problem, X: np.ndarray, weights: np.ndarray | None) -> Any:
-    kernel = {} if model in WITHOUT_KERNEL else problem.of_kernel
-    return attempted(lambda: model(**kernel).fit(X, sample_weight=weights))
+    return attempted(lambda: model(**problem.kernel_of(model)).fit(X, sample_weight=weights))
 
 
 def assert_equal_to_the_last_bit(one: Any, other: Any, problem: Problem, places: Any) -> None:

@@ -119,10 +119,6 @@ class TestAlarm:
         assert "300 rows or more" in monitor.fit(reference).summary()
         assert "300 rows or more" in monitor.set_params(run_length=None).summary()
 
-    def test_level_of_two_tests(self):
-        assert DriftMonitor(CLASSIFIER, alpha=0.1).fit(CLASSES[300:]).log_level_ == pytest.approx(np.log(20))
-        assert DriftMonitor(CLASSIFIER, run_length=50).fit(CLASSES[300:]).log_level_ == pytest.approx(np.log(200))
-
     def test_the_mix_of_classes_is_tested(self):
         monitor = DriftMonitor(CLASSIFIER).fit(CLASSES[300:500])
         same = monitor.update(CLASSES[500:])
@@ -335,12 +331,10 @@ class TestRates:
 
 
 class TestRefusals:
-    def test_an_estimator_that_is_not_fitted(self):
+    @pytest.mark.parametrize("method", [lambda m: m.update(SAME), lambda m: m.rate(), lambda m: m.summary()])
+    def test_an_estimator_or_a_monitor_that_is_not_fitted(self, method):
         with pytest.raises(NotFittedError):
             DriftMonitor(OneClassSlabSVM()).fit(REFERENCE)
-
-    @pytest.mark.parametrize("method", [lambda m: m.update(SAME), lambda m: m.rate(), lambda m: m.summary()])
-    def test_a_monitor_that_is_not_fitted(self, method):
         with pytest.raises(NotFittedError):
             method(DriftMonitor(DETECTOR))
 

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.stats import binom
+from sklearn.base import clone
 from sklearn.covariance import EllipticEnvelope
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
@@ -220,17 +224,21 @@ def test_a_class_that_no_type_holds_with_the_others_is_not_added(known):
 # Labels, estimators, data
 
 
+with_classifiers = pytest.mark.parametrize("classifier", [None, SVC()], ids=["detectors", "classifier"])
+
+
+@with_classifiers
 @pytest.mark.parametrize(
     ("labels", "unknown"),
     [([0, 1, 2], -1), ([-1, 1, 2], -2), ([5, 6, 7], 0), (["x", "y", "long name"], "unknown"), ([True, False], -1)],
     ids=str,
 )
-def test_labels_are_words_or_numbers(labels, unknown, known, far):
+def test_labels_are_words_or_numbers(labels, unknown, classifier, known, far):
     X, y = known
     names = np.array(labels)[np.searchsorted(list("abc"), y) % len(labels)]
-    classifier = OpenSetClassifier(unknown_label=0 if unknown == 0 else "auto").fit(X, names)
-    assert set(classifier.predict(far)) == {unknown}
-    assert set(classifier.predict(X)) <= {*labels, unknown}
+    model = OpenSetClassifier(unknown_label=0 if unknown == 0 else "auto", classifier=classifier).fit(X, names)
+    assert set(model.predict(far)) == {unknown}
+    assert set(model.predict(X)) <= {*labels, unknown}
 
 
 @pytest.mark.parametrize(
@@ -331,8 +339,7 @@ def test_only_classes_with_too_few_samples_for_another_alpha_are_warned_of(known
 
 
 def warnings_of(classifier, X, y) -> list[warnings.WarningMessage]:
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as warned:
         classifier.fit(X, y)
     return warned
 
@@ -399,44 +406,56 @@ def test_one_class_is_enough(known, far):
     assert classifier.decision_function(far).shape == (30, 1)
 
 
-def test_classes_may_have_their_own_parameters_and_estimators(known, far):
+@with_classifiers
+def test_classes_may_have_their_own_parameters_and_estimators(classifier, known, far):
     own = {"a": {"nu_lower": 0.3}, "b": make_pipeline(StandardScaler(), OneClassSVM()), "c": EllipticEnvelope()}
-    classifier = OpenSetClassifier(class_estimators=own).fit(*known)
-    inner = [model.estimators_[0] for model in classifier.models_]
+    model = OpenSetClassifier(class_estimators=own, classifier=classifier).fit(*known)
+    inner = [one.estimators_[0] for one in model.models_]
     assert inner[0].nu_lower == 0.3
     assert [type(one).__name__ for one in inner] == ["OneClassSlabSVM", "Pipeline", "EllipticEnvelope"]
-    assert set(classifier.predict(far)) == {"unknown"}
-    assert np.mean(classifier.predict(known[0]) == known[1]) > 0.8
+    assert set(model.predict(far)) == {"unknown"}
+    assert np.mean(model.predict(known[0]) == known[1]) > 0.8
 
 
-def test_sparse_rows_and_frames_are_taken(known):
-    pandas = pytest.importorskip("pandas")
+@pytest.mark.slow
+@with_classifiers
+def test_sparse_rows_and_frames_are_taken(classifier, known):
     X, y = known
-    base = OpenSetClassifier(OneClassSVM()).fit(X, y)
-    for kind in (sp.csc_matrix, lambda rows: pandas.DataFrame(rows, columns=["u", "v"])):
-        other = OpenSetClassifier(OneClassSVM()).fit(kind(X), pandas.Series(y))
+    without, make = y != "b", OpenSetClassifier(OneClassSVM(), classifier=classifier)
+    base = clone(make).fit(X, y)
+    frames = [
+        lambda rows, frame=frame: frame(dict(zip("uv", rows.T, strict=True))) for frame in (pd.DataFrame, pl.DataFrame)
+    ]
+    for kind in (sp.csr_matrix, sp.csc_array, *frames):
+        other = clone(make).fit(kind(X), pd.Series(y))
         np.testing.assert_allclose(other.decisions(kind(X)), base.decisions(X), atol=1e-6)
-        np.testing.assert_array_equal(other.predict(kind(X)), base.predict(X))
+        added = clone(make).fit(kind(X[without]), y[without]).partial_add(kind(X[~without]), "b")
+        np.testing.assert_array_equal(added.decisions(kind(X)), other.decisions(kind(X)))
 
 
-def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(known):
-    classifier = OpenSetClassifier().fit(*known)
-    X, levels = known[0], classifier._levels(None)
+@with_classifiers
+def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(classifier, known):
+    model = OpenSetClassifier(classifier=classifier).fit(*known)
+    X, levels = known[0], model._levels(None)
     for at_once in (21, 3 * len(X) - 1):
-        np.testing.assert_array_equal(classifier._names(X, levels, at_once=at_once), classifier.predict(X))
+        np.testing.assert_array_equal(model._names(X, levels, at_once=at_once), model.predict(X))
 
 
 # Threads, processes, machines
 
 
+@pytest.mark.parametrize("model", [OpenSetClassifier(), OpenSetClassifier(classifier=SVC(), method="cross")], ids=str)
 @pytest.mark.parametrize("backend", ["threading", "loky"])
-def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, known):
+def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, model, known):
     X, y = known
-    alone = OpenSetClassifier().fit(X, y)
+    alone = clone(model).fit(X, y)
     with joblib.parallel_config(backend=backend, n_jobs=2):
-        together = OpenSetClassifier().fit(X, y)
+        together = clone(model).fit(X, y)
         np.testing.assert_array_equal(together.decisions(X), alone.decisions(X))
     assert contents(together.models_) == contents(alone.models_)
+    assert contents(getattr(together, "classifiers_", [])) == contents(getattr(alone, "classifiers_", []))
+    again = pickle.loads(pickle.dumps(together))  # bytes that this line made, and no stranger's
+    np.testing.assert_array_equal(again.decisions(X), alone.decisions(X))
 
 
 def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
@@ -446,8 +465,7 @@ def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
         lambda do: lambda model, X, *rest: (do, (model, sent.append(X.copy()) or X, *rest), {}),
     )
     X, y = known
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         OpenSetClassifier().fit(X, y)
     assert len(sent) == 3
     for rows, label in zip(sent, "abc", strict=True):

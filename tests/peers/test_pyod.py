@@ -3,7 +3,7 @@
 Theirs (pyod/test/test_ocsvm.py), and where each is held here:
 
 test_parameters
-    test_what_pyod_expects_of_a_fitted_detector; support_ and the like are the estimator's, test_multipliers_are_inside
+    test_what_pyod_expects_of_a_fitted_detector; support_ and the like are the estimator's
 test_train_scores, test_model_clone, test_sklearn_estimator
     test_what_pyod_expects_of_a_fitted_detector
 test_prediction_scores
@@ -144,13 +144,6 @@ def test_ranks_among_training_rows_follow_the_scores(detector, data):
     assert (np.diff(ranks[np.argsort(scores, kind="stable")]) >= 0).all()
     normalized = detector._predict_rank(data[1], normalized=True)
     assert ((normalized >= 0) & (normalized <= 1)).all()
-
-
-def test_multipliers_are_inside(data):
-    detector = PyODDetector(OneClassSVM()).fit(data[0])
-    inside = detector.estimator_
-    assert len(inside.support_) == len(inside.support_vectors_) == inside.dual_coef_.shape[1]
-    assert not hasattr(detector, "support_")
 
 
 def test_a_pickled_detector_answers_alike(detector, data):

@@ -3,7 +3,6 @@
 import threading
 import warnings
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
@@ -25,8 +24,7 @@ GRID = np.random.default_rng(0).integers(0, 8, (300, 2)).astype(float)
 
 
 def told_by(action):
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as told:
         action()
     return told
 
@@ -68,23 +66,11 @@ def test_a_calibrated_detector_that_tells_nothing_apart_says_so_itself():
     assert "100% of the calibration samples are out of the kernel's reach" in str(told[0].message)
 
 
-@pytest.mark.slow
-def test_fits_in_threads_leave_the_filters_of_warnings_as_they_were():
-    labels = np.arange(len(X)) % 30
-    with warnings.catch_warnings():
-        before = list(warnings.filters)
-        for _ in range(3):
-            with joblib.parallel_config(backend="threading", n_jobs=4):
-                OpenSetClassifier(alpha=0.5).fit(X, labels)
-        assert not [entry for entry in warnings.filters if entry not in before and entry[0] == "ignore"]
-
-
 def test_what_is_silenced_is_so_in_one_thread_alone_and_for_a_while():
     told = []
 
     def tell():
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             warn("text", CalibrationWarning)
         told.append(len(caught))
 

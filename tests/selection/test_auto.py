@@ -15,16 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
-from positives import correlated_rows
 from slabsvm import AutoSlabSVM, NeighboursDetector, NormalScores, OneClassSVM, SlabCollapseWarning
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.selection.criteria import RecallMissedWarning
 from texts import texts
-
-
-@pytest.fixture(scope="module", name="X")
-def correlated() -> np.ndarray:
-    return correlated_rows()
 
 
 @pytest.mark.slow
@@ -172,8 +166,7 @@ def test_it_names_the_outliers_among_its_rows(X):
 def test_a_recall_that_so_few_samples_cannot_promise_is_warned_of(X):
     with pytest.warns(RecallMissedWarning, match=r"recall=0\.999 is more than 40 distinct.*recall of 0\.976 at most"):
         AutoSlabSVM(recall=0.999).fit(np.repeat(np.random.default_rng(0).normal(size=(40, 8)), 2, axis=0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RecallMissedWarning)
+    with warnings.catch_warnings(action="error", category=RecallMissedWarning):
         AutoSlabSVM(recall=0.99).fit(X)
 
 
@@ -232,8 +225,7 @@ FEW_VALUES = {
 def test_rows_that_repeat_what_was_learned_are_accepted(name):
     generator, draw = np.random.default_rng(0), FEW_VALUES[name]
     X, new = (draw(generator, n).astype(float) for n in (900, 2000))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
         warnings.simplefilter("ignore", RecallMissedWarning)
         model = AutoSlabSVM().fit(X)
     # One value may have a tenth of all rows.
@@ -249,8 +241,7 @@ def test_rows_that_repeat_what_was_learned_rank_above_those_that_were_never_seen
     X = np.hstack([np.eye(4)[generator.choice(4, 1000, p=of_four)] for of_four in chances])
     rows, places = np.unique(np.concatenate([X, all_of_four(64)]), axis=0, return_inverse=True)
     seen = np.isin(np.arange(len(rows)), places[:1000])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
         decisions = AutoSlabSVM().fit(X).decision_function(rows)
     assert 0.5 < seen.mean() < 0.95
     assert roc_auc_score(seen, decisions) > 0.9
@@ -332,8 +323,7 @@ def test_a_weight_means_repetition(sparse, X):
     X[40:] = X[:20]
     times = generator.integers(0, 4, len(X))
     rows = sp.csr_array if sparse else np.asarray
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
         warnings.simplefilter("ignore", RecallMissedWarning)
         weighted = AutoSlabSVM().fit(rows(X), sample_weight=times)
         repeated = AutoSlabSVM().fit(rows(np.repeat(X, times, axis=0)))

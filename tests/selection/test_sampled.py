@@ -4,10 +4,9 @@ import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.sparse as sp
 
+import many
 from slabsvm import AutoSlabSVM
 from slabsvm.conformal.p_values import by_others
 from slabsvm.data.passes import Local
@@ -61,8 +60,7 @@ def test_the_recall_over_draws_is_the_one_asked_for(recall):
 @pytest.mark.slow
 def test_many_rows_are_learned_by_a_sample_and_the_others_put_the_threshold():
     X = rows(20_000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model = quick().fit(X)
     assert len(model.sample_) == 300
     assert (np.diff(model.sample_) > 0).all()
@@ -105,8 +103,7 @@ def test_few_rows_are_learned_whole_and_the_rest_is_never_less_than_half():
 
 def test_rows_that_repeat_keep_their_recall_and_nothing_warns_of_them():
     X = np.random.default_rng(0).integers(0, 30, (6000, 2)).astype(float)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model = quick().fit(X)
     new = np.random.default_rng(1).integers(0, 30, (6000, 2)).astype(float)
     # A cell is a 900th of all; the threshold's and new rows' deviations are .004 each.
@@ -122,15 +119,7 @@ def rows_of_float32_and_their_model():
 @pytest.mark.parametrize("kind", ["float32", "memmap", "csr", "fortran", "list", "frame"])
 def test_every_kind_of_rows_gives_the_same_sample_and_threshold(kind, plain, tmp_path):
     X, expected = plain
-    np.save(tmp_path / "rows.npy", X)
-    given = {
-        "float32": lambda: X.astype(np.float32),
-        "memmap": lambda: np.load(tmp_path / "rows.npy", mmap_mode="r"),
-        "csr": lambda: sp.csr_array(X),
-        "fortran": lambda: np.asfortranarray(X),
-        "list": X.tolist,
-        "frame": lambda: pd.DataFrame(X, columns=list("abc")),
-    }[kind]()
+    given = many.kinds(X, tmp_path)[kind]()
     model = quick().fit(given)
     np.testing.assert_array_equal(model.sample_, expected.sample_)
     if kind != "csr":  # sparse rows are learned as they are

@@ -9,7 +9,6 @@ from sklearn.svm import OneClassSVM as ScikitOneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, TrimmedDetector, explain
-from slabsvm.files import load, save
 
 pytestmark = pytest.mark.numeric
 
@@ -117,28 +116,14 @@ def test_shares_of_features_add_up_to_decisions():
     np.testing.assert_array_equal(explain(model, X[:5]), model.explain(X[:5]))
 
 
-def test_a_file_keeps_a_trimmed_detector(tmp_path):
-    X, _ = contaminated(0.1)
-    for model in (TrimmedDetector(), TrimmedDetector(make_pipeline(StandardScaler(), SVDD()), trim=0.3)):
-        save(model.fit(X), tmp_path / "model.slab")
-        again = load(tmp_path / "model.slab")
-        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-        np.testing.assert_array_equal(again.trimmed_, model.trimmed_)
-        np.testing.assert_array_equal(again.decisions_, model.decisions_)
-
-
 def test_detectors_without_left_out_scores_are_refused():
     X, _ = contaminated(0.1)
     for model in (TrimmedDetector(ScikitOneClassSVM()), TrimmedDetector(judge=OneClassSVM(offsets="training"))):
-        with pytest.raises(
-            ValueError, match=r"TrimmedDetector needs the closed-form leave-one-out.*such as OneClassSVM"
-        ):
+        with pytest.raises(ValueError, match=r"needs the closed-form leave-one-out.*such as OneClassSVM"):
             model.fit(X)
     with pytest.raises(ValueError, match=r"'trim' parameter of TrimmedDetector must be a float in the range"):
         TrimmedDetector(trim=0.7).fit(X)
-    with pytest.raises(
-        ValueError, match=r"trim=0.5 leaves 1 of n_samples=3 to learn from.*Give more rows, or trim less"
-    ):
+    with pytest.raises(ValueError, match=r"trim=0.5 leaves 1 of n_samples=3.*or trim less"):
         TrimmedDetector(trim=0.5).fit(X[:3])
     kernel = OneClassSVM(kernel="precomputed")
     for model in (TrimmedDetector(kernel), TrimmedDetector(judge=kernel)):

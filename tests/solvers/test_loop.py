@@ -1,15 +1,13 @@
 """The rounds over all samples: when they end, what they say then, and what float32 may hide."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.program import one_class, one_class_slab
-from slabsvm.dual.solution import Point, Status
-from slabsvm.gram.base import Dense
+from slabsvm.dual.program import one_class_slab
+from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
@@ -23,7 +21,6 @@ GRAM = Computed(RBF(0.3), X)
 K = RBF(0.3)(X, X)
 SLAB = one_class_slab(np.ones(M), 0.3, 0.1, 2 / 3)
 FREELY = Limits(tol=1e-3, steps=10**9, cache_bytes=1e9)
-EPS = float(np.finfo(np.float32).eps)
 
 
 def descent(tol=1e-3, dual=SLAB, gram=GRAM, **of_descent):
@@ -34,34 +31,6 @@ def spread(dual=SLAB, seed=0):
     """Return feasible multipliers, most of them free."""
     shares = np.random.default_rng(seed).dirichlet(np.ones(dual.n_samples), dual.n_planes)
     return dual.project_sums(shares * dual.totals[:, None])
-
-
-@pytest.mark.parametrize(
-    ("gap", "target", "stalled", "wanted"),
-    [
-        (0.75, 1.0, False, True),  # below the target, whatever float32 hides
-        (0.76, 1.0, False, False),
-        (1.0, 0.49, False, True),  # all that is left may be rounding, which hides more than half of the target
-        (1.01, 0.49, False, False),
-        (1.0, 0.5, False, False),
-        (9.0, 8.9, True, True),  # no way on in float32
-        (9.0, 8.9, False, False),
-    ],
-)
-def test_float64_is_needed_where_float32_hides_what_matters(gap, target, stalled, wanted):
-    rounds = descent()
-    rounds._rounding = lambda: 0.25
-    assert rounds._needs_double_precision(gap, target, stalled=stalled) is wanted
-    exact = descent(dtype=np.float64)
-    exact._rounding = lambda: 0.25
-    assert exact._needs_double_precision(gap, target, stalled=stalled) is False
-
-
-def test_float32_scores_hide_a_share_of_the_largest_objective_and_those_of_float64_nothing():
-    rounds = descent()
-    rounds.mean_diagonal = 16.0
-    assert rounds._rounding() == pytest.approx(1e-8 * 16 * (1 + 2 / 3) ** 2)
-    assert descent(dtype=np.float64)._rounding() == 0.0
 
 
 @pytest.mark.parametrize(("tol", "dtype"), [(1e-2, np.float32), (1e-10, np.float64)])
@@ -86,33 +55,6 @@ def test_a_fit_goes_on_in_float64_where_float32_leaves_a_doubt_and_a_rough_one_n
     assert solution.converged is not rough
 
 
-@pytest.mark.parametrize("size", [1 / 16, 16.0])
-def test_scores_within_32_roundings_of_a_plane_are_settled_in_float64(size):
-    # One plane, whose beta sums to 1, and 16 K: the scores' size is that of the diagonal. The other two are apart.
-    for dual in (one_class(np.ones(M), 0.3), SLAB):
-        rounds = descent(dual=dual)
-        multipliers = spread(dual)
-        beta = dual.beta(multipliers)
-        rounds.gram, rounds.mean_diagonal = Dense(size * K), size
-        exact = size * K @ beta
-        limit = 32 * EPS * size * float(np.abs(beta).sum())
-        # Half of them up to twice the limit away from the plane that all of the others are far above or below.
-        rng = np.random.default_rng(1)
-        scores = np.where(np.arange(M) % 2 == 0, rng.choice([-1.0, 1.0], M) * size, 0.0)
-        scores += rng.uniform(-2, 2, M) * limit
-        rounds.point = Point(dual, multipliers, scores)
-        near = np.abs(rounds.point.distances).min(axis=0) <= limit
-        assert 10 < near.sum() < M / 2
-        settled, doubt = rounds._settled()
-        np.testing.assert_array_equal(settled.multipliers, multipliers)
-        np.testing.assert_array_equal(settled.scores[~near], scores[~near])
-        np.testing.assert_allclose(settled.scores[near], exact[near], rtol=1e-12)
-        assert doubt > rounds._rounding()
-    exact = descent(dtype=np.float64)
-    exact.point = Point(SLAB, spread(), K @ SLAB.beta(spread()))
-    assert exact._settled() == (exact.point, 0.0)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
     rounds, multipliers = descent(), spread(seed=seed)
@@ -121,32 +63,6 @@ def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
     true_gap = certificate.gap(SLAB, K, multipliers)
     assert abs(settled.gap - true_gap) <= doubt
     assert doubt < 1e-4 * true_gap
-
-
-def free_samples(n_free):
-    """Return multipliers of one plane of four samples, so many of them free, the others at either bound."""
-    caps = one_class(np.ones(4), 0.5).caps
-    return np.where(np.arange(4) < n_free, 0.5, np.arange(4) % 2) * caps
-
-
-@pytest.mark.parametrize(
-    ("n_free", "largest", "stalled", "status"),
-    [
-        (2, 1, False, Status.ITERATION_LIMIT),
-        (2, 1, True, Status.CACHE_LIMIT),
-        (2, 2, True, Status.CACHE_LIMIT),
-        (2, 3, True, Status.STALLED),
-        (0, 1, True, Status.STALLED),
-        (4, 3, True, Status.CACHE_LIMIT),
-        (4, 4, True, Status.STALLED),  # a larger block would not help
-    ],
-)
-def test_why_it_stopped_is_told_from_the_free_samples_and_the_largest_block(n_free, largest, stalled, status):
-    rounds = descent(dual=one_class(np.ones(4), 0.5), gram=Dense(np.eye(4)))
-    rounds.cache = SimpleNamespace(largest=largest)
-    rounds.point = SimpleNamespace(multipliers=free_samples(n_free))
-    rounds.steps = rounds.limits.steps
-    assert rounds._why_stopped(stalled=stalled) is status
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -159,14 +75,6 @@ def test_a_step_on_the_face_lowers_the_objective_of_a_point_with_free_samples(se
     np.testing.assert_allclose(rounds.point.multipliers.sum(axis=1), SLAB.totals, rtol=1e-12)
     # The scores are those of the multipliers, moved by a product with the change.
     np.testing.assert_allclose(rounds.point.scores, K @ rounds.point.beta, atol=1e-12)
-
-
-def test_no_step_on_the_face_is_taken_that_costs_more_than_the_descent_did():
-    rounds = descent(dtype=np.float64)
-    rounds.point = before = rounds._at(spread())
-    rounds.tried, rounds.credit = True, 1.0
-    rounds._on_face()
-    assert rounds.point.objective == before.objective
 
 
 @pytest.mark.parametrize("most", [0, 1, 50])

@@ -4,24 +4,20 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 import pytest
-from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import certificate
-from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed, Explicit
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import loop, working_set
-from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache, padded
+from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache
 
 pytestmark = pytest.mark.numeric
 
@@ -102,24 +98,6 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
     np.testing.assert_array_equal(pool.matrix, K)
 
 
-def test_what_stays_when_rows_are_dropped_is_what_was_asked_for(gram, K, monkeypatch):
-    monkeypatch.setattr(working_set, "pieces", partial(pieces, budget=30 * BYTES_PER_ROW))
-    kept = KernelCache(gram, np.float64, 200 * BYTES_PER_ROW)
-    kept.fetch(np.arange(100))
-    asked = rows_asked_for(gram, monkeypatch)
-    some = np.append(np.arange(95, 25, -1), 120)
-    kept.fetch(some)
-    assert asked == [120]
-    assert kept.kept_bytes == 71 * BYTES_PER_ROW
-    beta = np.isin(np.arange(M), some) * np.random.default_rng(2).normal(size=M)
-    np.testing.assert_allclose(kept.product(beta), K @ beta, atol=1e-12)
-    assert asked == [120]
-    # Of more than there is room for those that are here stay.
-    kept.fetch(np.arange(200))
-    assert kept.kept_bytes == 100 * BYTES_PER_ROW
-    assert len(asked) == 30
-
-
 def test_a_cache_counts_its_bytes(gram):
     exact = KernelCache(gram, np.float64, M * BYTES_PER_ROW)
     assert exact.could_hold_everything
@@ -135,33 +113,11 @@ def test_a_cache_counts_its_bytes(gram):
     assert KernelCache(gram, np.float64, 0.0).largest == LEAST_SPACE
 
 
-def test_a_pool_of_everything_has_its_matrix_and_zeros_behind_it(gram, K):
-    pool = KernelCache(gram, np.float64, 1e9)
-    assert pool.blocks.matrix is None
-    assert not pool.holds_everything
-    pool.admit(np.arange(140))
-    assert not pool.holds_everything
-    # More than half of all samples take in the rest.
-    pool.admit(np.arange(100, 260))
-    assert pool.holds_everything
-    np.testing.assert_array_equal(pool.members, np.arange(M))
-    assert pool.blocks.matrix is not None
-    np.testing.assert_array_equal(pool.blocks.matrix, K)
-    assert pool.block.shape == (M, padded(M))
-    assert (pool.block[:, M:] == 0).all()
-    assert pool.kept_bytes == 0
-
-
 def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
     pool = KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1, least_space=M)
     pool.admit(np.arange(160))
     assert not pool.holds_everything
     assert len(pool.members) == 160
-
-
-@pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 64), (64, 64), (65, 128)])
-def test_rows_are_padded_to_the_descents_lanes(size, expected):
-    assert padded(size) == expected
 
 
 def test_block_and_rows_together_keep_to_the_memory():
@@ -212,17 +168,6 @@ def test_a_block_that_grows_takes_no_more_than_its_memory():
     # The largest block and the one before it have no room together, beside the rows.
     assert 4 * (2900**2 + pool.largest**2) + pool.kept_bytes > 8e7
     assert peaks[-1] <= 8e7 + PIECE_BYTES
-
-
-@pytest.mark.slow
-def test_the_memory_changes_the_way_and_not_the_end():
-    X = np.random.default_rng(4).normal(size=(1500, 3))
-    plenty = OneClassSlabSVM(gamma="scale", tol=1e-9).fit(X)
-    # Of the 9 MB that the matrix takes in float32: nothing, a fiftieth and a fifth.
-    for cache_size in (1e-3, 0.2, 2.0):
-        given = OneClassSlabSVM(gamma="scale", cache_size=cache_size, tol=1e-9).fit(X)
-        assert given.status_ == "converged"
-        assert given.dual_objective_ == pytest.approx(plenty.dual_objective_, rel=1e-8)
 
 
 @pytest.mark.parametrize("n_planes", [1, 2])
@@ -293,31 +238,6 @@ def test_a_collapsed_slab_needs_no_memory_for_its_free_samples():
     solution = loop.solve(dual, gram, cache_bytes=1e5)
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, RBF(2.0)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective
-
-
-def n_blas_threads():
-    return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
-
-
-def fail_inside():
-    with ONE_BLAS_THREAD, ONE_BLAS_THREAD:
-        assert set(n_blas_threads()) == {1}
-        raise RuntimeError
-
-
-@pytest.mark.slow
-def test_blas_gets_its_threads_back_whatever_happened_inside():
-    with threadpool_limits(2, "blas"):
-        before = n_blas_threads()
-        with pytest.raises(RuntimeError):
-            fail_inside()
-        assert n_blas_threads() == before
-        with ThreadPoolExecutor(4) as pool:
-            fits = [
-                pool.submit(OneClassSlabSVM().fit, np.random.default_rng(i).normal(size=(300, 2))) for i in range(8)
-            ]
-            assert all(fit.result().status_ == "converged" for fit in fits)
-        assert n_blas_threads() == before
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import pytest
 
 from slabsvm.data.passes import Local
 from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Status
 from slabsvm.solvers.streaming import PassTuning, _Bands
 
 pytestmark = pytest.mark.numeric
@@ -105,53 +104,12 @@ def test_a_plane_that_is_not_in_its_band_lies_farther_in_or_out(off, missed):
     np.testing.assert_array_equal(found._missed(swept, W, planes), missed)
 
 
-@pytest.mark.parametrize(("band_rows", "half"), [(20, 10), (21, 11), (60, 30)])
-def test_first_margins_reach_from_each_plane_to_half_of_the_wanted_rows_on_either_side(band_rows, half):
-    # Samples that hold a plane do not count. 300 others score 0, 1, 2, ... in no order.
-    found = bands(np.zeros((2, 2)), band_rows=band_rows, band_bytes=10**6)
-    found.survey = replace(found.survey, n_weighted=300)
-    dual = one_class_slab(np.ones(310), 0.2, 0.1, 2 / 3)
-    scores = np.append(np.random.default_rng(0).permutation(300) * 1.0, np.full(10, 40.5))
-    multipliers = np.zeros((2, 310))
-    multipliers[0, 300:] = 0.5 * dual.caps[0, 300:]
-    multipliers[:, scores < 30] = dual.caps[:, scores < 30]
-    solution = SimpleNamespace(multipliers=multipliers, scores=scores, offsets=np.array([40.5, 250.25]))
-    # 41 of them are below 40.5, and 49 above 250.25. Where there are not enough, a margin has no end.
-    lower = [40.5 - (41 - half), 41 + half - 40.5]
-    upper = [(250 + half) - 250.25 if half < 49 else np.inf, 250.25 - (250 - half)]
-    np.testing.assert_allclose(found._first_margins(solution, dual), np.transpose([lower, upper]))
-
-
-@pytest.mark.parametrize(
-    ("place", "ends"),
-    [(5, (np.inf, 10.5)), (10, (np.inf, 10.5)), (11, (9.5, 10.5)), (289, (9.5, 10.5)), (290, (9.5, np.inf))],
-)
-def test_a_first_margin_has_no_end_where_too_few_samples_are_beyond(place, ends):
-    found = bands(np.zeros((2, 2)), band_rows=20, band_bytes=10**6)
-    found.survey = replace(found.survey, n_weighted=300)
-    dual = one_class_slab(np.ones(300), 0.2, 0.1, 2 / 3)
-    solution = SimpleNamespace(
-        multipliers=np.zeros((2, 300)), scores=np.arange(300.0), offsets=np.array([place - 0.5, 150.0])
-    )
-    np.testing.assert_allclose(found._first_margins(solution, dual)[:, 0], ends)
-
-
 def scripted(found, answers, *, widens=False):
     """Let the next passes miss their planes so, and count how often the bands are widened; return the counter."""
     widened, left = [], list(answers)
     found._missed = lambda *_: np.array(left.pop(0), dtype=float)
     found._widen = lambda *_: widened.append(1) or (widens and len(widened) == 1)
     return widened
-
-
-def test_a_band_that_missed_is_widened_first_and_then_moved_farther_each_time_until_it_has_passed():
-    found = bands([[0.1, 0.1], [0.3, 0.3]])
-    scripted(found, [(1, 0), (1, 0), (1, 0), (-1, 0), (0, 0)], widens=True)
-    assert found._gather(W, np.array([1.0, 2.0])) is not None
-    nears = np.array([planes.nears for planes in found.source.planes])
-    # By the band's width, twice that, and when it was too far by half of that back.
-    np.testing.assert_allclose(np.diff(nears[:, 0]), [0.0, 0.4, 0.8, -0.4])
-    np.testing.assert_allclose(np.diff(nears[:, 1]), 0.0)
 
 
 def test_every_plane_must_be_in_its_band():
@@ -192,59 +150,3 @@ def test_bands_are_widened_while_the_sample_says_that_there_is_room():
     found.margins = np.full((2, 2), np.inf)
     found.tuning = replace(TUNING, most_band_bytes=24 * 10 * M)
     assert not found._widen(W, offsets)
-
-
-def rounds_of(monkeypatch, found, gaps, shifts=((0.0, 0.0),), *, widens=False):
-    """Run rounds that come to these gaps, one below 0 converged; return the answer, and what was widened around."""
-    widened, gaps, shifts = [], list(gaps), list(shifts)
-    result = found._fitted(W, np.inf, np.zeros(2), np.zeros(2))
-
-    def at(*_, feasible=False):
-        gap = gaps.pop(0) if feasible else np.inf
-        return replace(result, gap=gap, status=Status.CONVERGED if gap < 0 else Status.STALLED)
-
-    solved = SimpleNamespace(offsets=np.zeros(2), status=Status.CONVERGED, gap=0.0)
-
-    def solution(*_):
-        found.rounds += 1
-        return solved
-
-    near = SimpleNamespace(solve=lambda *_: solved, w=lambda _: W, dual=None)
-    monkeypatch.setattr("slabsvm.solvers.streaming._Near", lambda *_: near)
-    margins = found.margins
-    found.survey = replace(found.survey, n_weighted=M + 1)
-    found._first_margins = lambda *_: margins
-    found._gather = lambda *_: True
-    found._near, found._solution, found._at = (lambda _: near), solution, at
-    found._left_out = lambda *_: np.array(shifts.pop(0))
-    found._widen = lambda w, offsets: widened.append((w, offsets)) or widens
-    return found.run(), widened
-
-
-def test_bands_stay_while_each_round_halves_the_gap_and_are_widened_else(monkeypatch):
-    found = bands(np.full((2, 2), 0.1))
-    fitted, widened = rounds_of(monkeypatch, found, [8.0, 3.9, 1.9, 1.0, 0.9])
-    # The fourth round did not halve it, and there was no room: the least gap is the answer.
-    assert fitted.gap == 1.0
-    assert len(widened) == 1
-
-
-def test_rounds_end_at_their_limit_with_the_least_gap(monkeypatch):
-    found = bands(np.full((2, 2), 0.1), most_rounds=3)
-    fitted, widened = rounds_of(monkeypatch, found, [8.0, 9.0, 9.5, 1.0], widens=True)
-    assert fitted.gap == 8.0
-    assert found.rounds == 3
-    assert len(widened) == 1
-
-
-@pytest.mark.parametrize(
-    ("shift", "wider"), [((-0.1, 0.2), False), ((-0.11, 0.0), True), ((0.0, 0.21), True), ((5.0, -5.0), False)]
-)
-def test_a_band_is_widened_where_leaving_out_moves_a_plane_beyond_it(monkeypatch, shift, wider):
-    found = bands([[0.1, 0.2], [0.3, 0.3]])
-    fitted, widened = rounds_of(monkeypatch, found, [-1.0, -1.0], [shift, (0.0, 0.0)], widens=True)
-    assert len(widened) == wider
-    np.testing.assert_allclose(fitted.loo_offsets, (0.0, 0.0) if wider else shift)
-    for w, offsets in widened:
-        np.testing.assert_array_equal(w, W)
-        assert offsets.shape == (2,)

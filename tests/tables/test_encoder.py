@@ -1,6 +1,5 @@
 """Tables become rows: numbers, categories, gaps, and cells like none that was learned."""
 
-import datetime
 import warnings
 from decimal import Decimal
 
@@ -8,8 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
-from sklearn.exceptions import DataDimensionalityWarning, NotFittedError
+from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -132,16 +130,13 @@ def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_ha
 
 
 class TestGaps:
-    def test_impute_puts_the_median_and_the_most_frequent_category(self):
+    def test_a_gap_is_the_usual_value_or_has_no_category_and_is_indicated(self):
         table = pd.DataFrame({"a": [1.0, 2.0, 9.0, np.nan], "b": ["x", "x", "y", None]})
-        encoder = TableEncoder(missing="impute").fit(table)
-        np.testing.assert_array_equal(encoder.transform(table)[3], [2.0, 1.0, 0.0, 0.0])
-
-    def test_indicate_has_no_category_for_a_gap(self):
-        table = pd.DataFrame({"a": [1.0, 2.0, 9.0, np.nan], "b": ["x", "x", "y", None]})
-        encoder = TableEncoder().fit(table)
-        assert list(encoder.get_feature_names_out()) == ["a", "a is missing", "b=x", "b=y", "b is missing", "never met"]
-        np.testing.assert_array_equal(encoder.transform(table)[3], [2.0, 1.0, 0.0, 0.0, 1.0, 0.0])
+        imputed, indicated = (TableEncoder(missing=missing).fit(table) for missing in ("impute", "indicate"))
+        np.testing.assert_array_equal(imputed.transform(table)[3], [2.0, 1.0, 0.0, 0.0])
+        names = ["a", "a is missing", "b=x", "b=y", "b is missing", "never met"]
+        assert list(indicated.get_feature_names_out()) == names
+        np.testing.assert_array_equal(indicated.transform(table)[3], [2.0, 1.0, 0.0, 0.0, 1.0, 0.0])
 
     def test_refuse_names_the_first_gap_when_learning_and_later(self, parts):
         with pytest.raises(TableError, match=r"Row 1, column 'note': the cell is empty\. Fill it in, or let gaps be"):
@@ -156,10 +151,6 @@ class TestGaps:
         nullable = plain.astype({"a": "Int64", "b": "boolean", "c": "category"})
         expected = TableEncoder().fit_transform(plain)
         np.testing.assert_array_equal(TableEncoder().fit_transform(nullable), expected)
-
-
-def dates(n):
-    return [datetime.date(2024, 1, 1 + day % 28) for day in range(n)]
 
 
 BAD = {
@@ -239,8 +230,7 @@ def test_categories_with_hardly_any_rows_are_doubted():
     table = pd.DataFrame({"a": np.arange(1000.0), "size": size})
     with pytest.warns(DataDimensionalityWarning, match=r"Column 'size' has 3\d\d categories in 1,000 rows"):
         TableEncoder(categories=["size"]).fit(table)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         TableEncoder(categories=["size"]).fit(table.assign(size=size.round(0)))
         TableEncoder(categories=["size"]).fit(table[:12].assign(size=list("abc") * 4))
 
@@ -278,9 +268,7 @@ class TestTables:
         encoder = TableEncoder().fit(parts)
         with pytest.raises(TableError, match=r"Column 'width': the table has no column of this name\. Is it 'Width'"):
             encoder.transform(parts.rename(columns={"width": "Width"}))
-        with pytest.raises(
-            TableError, match=r"lacks 6 columns that the model has learned, and has others: 'q':\n  Column 'width'"
-        ) as refused:
+        with pytest.raises(TableError, match=r"lacks 6 columns .* has others: 'q':\n  Column 'width'") as refused:
             encoder.transform(pd.DataFrame({"q": [1.0]}))
         assert [error.column for error in refused.value.errors] == list(parts)
         with pytest.raises(TableError, match="Column 'wide': the table has no column of this name"):
@@ -309,9 +297,7 @@ class TestTables:
         with pytest.raises(TableError) as refused:
             encoder.transform(parts.rename(columns={"width": "Width", "finish": "finsh", "note": "remark"}))
         first, *lines = str(refused.value).splitlines()
-        assert (
-            first == "the table lacks 3 columns that the model has learned, and has others: 'Width', 'finsh', 'remark':"
-        )
+        assert first.endswith("and has others: 'Width', 'finsh', 'remark':")
         assert ["'Width'" in lines[0], "'finsh'" in lines[1], "Is it" in lines[2]] == [True, True, False]
 
     def test_all_columns_that_cannot_be_learned_or_taken_are_named_at_once(self, parts):
@@ -323,9 +309,7 @@ class TestTables:
         assert found == {"weight": ("gaps", "inf"), "line": ("gaps", "err")}
         assert len(str(refused.value).splitlines()) == 3
         wrong = parts.assign(width="1,5", coated=[0] * 7 + [7] * (N_ROWS - 7))
-        with pytest.raises(
-            TableError, match=r"Row 1, column 'width': '1,5' stands.* \(decimal\)\n.*Row 8, c"
-        ) as refused:
+        with pytest.raises(TableError, match=r"Row 1, column 'width': .* \(decimal\)\n.*Row 8, c") as refused:
             TableEncoder().fit(parts).transform(wrong)
         assert [error.row for error in refused.value.below(100).errors] == [100, 107]
 
@@ -339,14 +323,6 @@ class TestTables:
         assert [column.name for column in encoder.columns_] == ["width", "finish", "coated"]
         chosen = TableEncoder(columns=["finish", "width"]).fit(parts)
         assert [column.name for column in chosen.columns_] == ["width", "finish"]
-
-    def test_statements_say_how_each_column_is_taken(self, parts):
-        found = {column.name: column.statement() for column in TableEncoder().fit(parts).columns_}
-        assert found["finish"] == "category: 'gloss', 'matt', 'raw'"
-        assert found["line"] == "constant: 'A'; any other value is an outlier"
-        assert found["coated"] == "yes/no: False, True"
-        assert found["note"].startswith(f"number: {parts['note'].min():.6g} to {parts['note'].max():.6g}, median ")
-        assert found["note"].endswith("; 12 missing")
 
 
 def test_shares_are_added_up_by_column_and_strangeness_belongs_to_the_strange_cells(parts):
@@ -371,8 +347,6 @@ def test_it_keeps_scikit_learns_contract(estimator, check):
     check(estimator)
 
 
-def test_it_clones_and_wants_to_be_fitted(parts):
-    with pytest.raises(NotFittedError):
-        clone(TableEncoder(drop=["note"])).transform(parts)
+def test_gaps_are_treated_in_one_of_three_ways(parts):
     with pytest.raises(ValueError, match="missing"):
         TableEncoder(missing="guess").fit(parts)

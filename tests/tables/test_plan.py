@@ -335,10 +335,7 @@ def test_points_that_nothing_tells_are_decimal_points_with_a_warning_and_commas_
 
 def test_points_that_were_read_before_are_doubted_in_a_table_of_decimal_commas():
     read = [11.073, 980.0, 1.25] * (N // 3)
-    with pytest.warns(
-        DataConversionWarning,
-        match="'c' has points in a table of decimal commas: 11.073 may have been written for 11073",
-    ):
+    with pytest.warns(DataConversionWarning, match="11.073 may have been written for 11073"):
         numbers_of(read, ",")
     assert numbers_of(read, ",", decimal=".")[0] == 11.073
     # Numbers of which some cannot stand for thousands are what they are.
@@ -355,11 +352,7 @@ def test_whole_numbers_in_a_table_of_decimal_commas_may_come_back_as_thousands()
 
 def test_numbers_with_a_unit_are_left_out_with_what_would_make_numbers_of_them():
     for text, unit in (("{} kg", "kg"), ("€{}", "€"), ("{}°C", "°C")):
-        assert (
-            column([text.format(n) for n in range(N)])
-            .described()
-            .done.startswith(f"left out; learned as numbers without '{unit}'")
-        )
+        assert f"learned as numbers without '{unit}'" in column([text.format(n) for n in range(N)]).described().done
     assert "without" not in column([f"{n} kg" for n in range(N - 1)] + ["3 lb"]).described().done
 
 
