@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parts import parts
+from archive_parts import parts
 from slabsvm import LabelFreeSearchCV, OneClassSVM
 from slabsvm.command import monitor as subcommand
 from slabsvm.command.group import slabsvm

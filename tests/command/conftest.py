@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from parts import N_GOOD, parts
+from archive_parts import N_GOOD, parts
 from slabsvm.command.group import slabsvm
 
 

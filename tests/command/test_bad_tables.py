@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parts import parts
+from archive_parts import parts
 from slabsvm.command import scoring
 from slabsvm.command.group import slabsvm
 from slabsvm.files import load, records, tables

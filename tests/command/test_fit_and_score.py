@@ -17,7 +17,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import make_pipeline
 
-from parts import N_GOOD, parts
+from archive_parts import N_GOOD, parts
 from slabsvm import SVDD, p_values
 from slabsvm.command import fit as fit_command
 from slabsvm.command.fit import detector_of

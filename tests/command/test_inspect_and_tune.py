@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from parts import N_GOOD
+from archive_parts import N_GOOD
 from slabsvm import SVDD, AutoSlabSVM, ConformalDetector, OneClassSVM, OpenSetClassifier, TableEncoder
 from slabsvm.command import tune as tune_command
 from slabsvm.files import load, save

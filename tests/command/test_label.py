@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parts import N_GOOD, parts
+from archive_parts import N_GOOD, parts
 from slabsvm.files import load
 
 pytestmark = pytest.mark.numeric

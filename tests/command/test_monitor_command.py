@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parts import parts
+from archive_parts import parts
 from slabsvm import DriftMonitor
 from slabsvm.command import monitor as subcommand
 from slabsvm.command.scoring import LineWriter, RowNames

@@ -407,7 +407,7 @@ def test_no_rule_takes_what_holds_none():
             with pytest.raises(ValueError, match="at least one row and one feature"):
                 rule(nothing)
         for bad in (np.full((5, 2), np.nan), 1e200 * np.random.default_rng(0).normal(size=(9, 2))):
-            with pytest.raises(ValueError, match=r"(?s)overflows float64 or is no number.*Scale the features"):
+            with pytest.raises(ValueError, match=r"(?s)overflows float64 or is not a number.*Scale the features"):
                 rule(bad)
 
 

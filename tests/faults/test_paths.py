@@ -29,7 +29,7 @@ from slabsvm import AutoSlabSVM, LabelFreeSearchCV, OneClassSlabSVM, OpenSetClas
 from slabsvm.command.group import slabsvm
 from slabsvm.display import ScoresDisplay
 from slabsvm.files import load, save
-from parts import parts
+from archive_parts import parts
 
 X = np.random.default_rng(0).normal(size=(90, 1)) + 0.1 * np.random.default_rng(1).normal(size=(90, 3))
 model = OneClassSlabSVM(solver="smo").fit(X)

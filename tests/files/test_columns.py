@@ -6,7 +6,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from parts import parts
+from archive_parts import parts
 from slabsvm import TableEncoder
 from slabsvm.files import ModelFileError, load, save
 
