@@ -119,13 +119,13 @@ class OneClassSlabSVM(SupportVectorDetector):
         negative for the outliers among them; `fit_predict` gives these -1. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
         The score of each training sample under a model trained without it, or without its group. NaN where its weight
-        is 0. Up to 1,000 distinct rows, all are exact to within the duality gap. With more rows, those of some hundreds
+        is 0. Up to 2,000 distinct rows, all are exact to within the duality gap. With more rows, those of some hundreds
         of support vectors are exact; the others are closed-form estimates, corrected by the exact ones
         (docs/developers/leave-one-out.md). If the free support vectors are more than 2,000, and their number times that
         of the rows more than 33 million, all are closed-form estimates. Only with offsets="leave-one-out".
     loo_error_ : float
         The error of the planes that comes from estimated leave-one-out scores, in the planes' unit. It is 0 if all
-        scores are exact, as nearly always up to 1,000 distinct rows. With more rows it is the standard error of the
+        scores are exact, as nearly always up to 2,000 distinct rows. With more rows it is the standard error of the
         correction by the exact scores; with groups, the error of the closed form for some groups. If no score is exact,
         it is the error of the estimates as closed-form scores; what the closed form leaves out is not in it. It is
         infinite (not known) if K does not fit `cache_size`, or with groups if no score is exact. Only with

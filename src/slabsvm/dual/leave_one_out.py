@@ -16,7 +16,7 @@ every free multiplier inside its box, and every other sample on its side of its 
 vector changes nothing.
 
 On a ring or a line, or among tiny clusters, the face changes, and the closed form can be off by more than the scores'
-spread. So up to `unlearning.EXACT` samples are left out exactly (`slabsvm.dual.unlearning`); of more, some hundreds
+spread. So up to `unlearning.EXACT` samples are left out exactly (`slabsvm.dual.unlearning`). Of more, some hundreds
 are, evenly spread over the support vectors, and the others take from these how far the closed form is off. Those next
 to a plane would not do: the closed form is too kind, and the plane moves past samples that it puts far inside.
 
@@ -51,12 +51,12 @@ from slabsvm.gram.base import HELD_BYTES, MEDIUM, SMALL, Blocks, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# Of more samples than are left out exactly, so many support vectors are, spread over all of them, and as many that lie
-# next to the planes; twice as many of both, up to the second number, if chance in the choice of the first moves a plane
-# by more than a share of its standard error (`benchmarks/many_rows.py` has how far planes are off).
-FIRST_SAMPLED, LEAST_SAMPLED, SAMPLED, SETTLED = 128, 64, 512, 0.25
+# Of more samples than are left out exactly, so many support vectors are at first; then twice as many, until there are
+# enough, and until chance in their choice moves a plane by less than a share of its standard error, or up to the most
+# (`benchmarks/many_rows.py` has how far planes are off).
+LEAST_SAMPLED, ENOUGH, MOST_SAMPLED, SETTLED = 64, 253, 1009, 0.25
 # So many times samples times free ones at most: what a path takes, of at least so many free.
-SAMPLED_WORK, FEW_FREE = 2_000_000_000, 1000
+SAMPLED_WORK, FEW_FREE = 4_000_000_000, 1000
 # How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
 AROUND, PARTS = 8, 8
 # Where fewer paths arrive they say nothing of the others.
@@ -167,60 +167,51 @@ def errors_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: Float
 
 
 def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray) -> LeaveOneOut:
-    """Return exact scores of some support vectors, and of the others what these say of the closed form.
+    """Return exact scores of some support vectors, evenly spread, and of the others what these say of the closed form.
 
-    Support vectors are in the order of the fall that the closed form gives their scores. Some that are evenly spread
-    there say how far the closed form is off; and those are left out that lie next to a plane by what is then known,
-    since which side of it they are on is what moves it. More of both are where chance in the choice of the first moves
-    a plane by more than SETTLED of its standard error.
+    Support vectors are in the order of the fall that the closed form gives their scores. More are left out where chance
+    in their choice moves a plane by more than SETTLED of its standard error.
     """
     dual = unlearning.dual
     falls = unlearning.solution.scores - closed.scores
     order = held[np.argsort(falls[held], kind="stable")]
     falls, size = falls[order], len(order)
     # How far the closed form is off, by what a path came to, and how far that may be off where it did not arrive.
-    off, reach = np.zeros(size), np.zeros(size)
-    known, spread = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
+    off, reach, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
 
-    def leave_out(places: IndexArray) -> None:
+    def corrected(donors: IndexArray, seed: int = 0) -> FloatArray:
+        scores = closed.scores.copy()
+        scores[order] += _carried_over(falls, off, donors, seed)
+        return scores
+
+    n_free = max(int(np.count_nonzero(unlearning.on_face)), FEW_FREE)
+    most = max(2 * LEAST_SAMPLED - 1, SAMPLED_WORK // (dual.n_samples * n_free))
+    number = LEAST_SAMPLED
+    while True:
+        places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
         new = places[~known[places]]
         for rows in pieces(len(new), 24 * dual.n_samples):
             some = order[new[rows]]
             exact, reach[new[rows]] = _without_each(unlearning, some)
             off[new[rows]] = exact - closed.scores[some]
         known[new] = True
-
-    def corrected(donors: IndexArray, seed: int = 0) -> FloatArray:
-        scores = closed.scores.copy()
-        scores[order] += _carried_over(falls, off, known & (reach == 0.0), donors, seed)
-        return scores
-
-    n_free = max(int(np.count_nonzero(unlearning.on_face)), FEW_FREE)
-    most = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // (dual.n_samples * n_free)))
-    number = min(FIRST_SAMPLED, most)
-    while True:
-        # Of twice as many, less one, the others come between those that there are.
-        places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
-        spread[places] = True
-        leave_out(places)
-        donors = np.flatnonzero(spread & known & (reach == 0.0))
-        if len(donors) < ARRIVED * np.count_nonzero(spread):
+        donors = np.flatnonzero(known & (reach == 0.0))
+        if len(donors) < ARRIVED * len(places):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
-        scores = corrected(donors)
-        for plane in dual.offsets(scores):
-            leave_out(np.argsort(np.abs(scores[order] - plane), kind="stable")[: number // dual.n_planes])
-        scores = corrected(donors)
-        if known.all() and (reach == 0.0).all():
-            errors = np.zeros(dual.n_planes)
+        scores, errors = corrected(donors), np.zeros(dual.n_planes)
+        if len(donors) == size:
+            # All are exact.
             break
         # Chance is in who is left out, as parts of them show, and in which of them another takes after.
         parts = [dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)]
         draws = [dual.offsets(corrected(donors, seed)) for seed in range(PARTS)]
-        unknown = 1.0 - np.count_nonzero(known) / size
+        unknown = 1.0 - len(donors) / size
         errors = np.sqrt(unknown * np.var(parts, axis=0, ddof=1) / PARTS + np.var(draws, axis=0, ddof=1))
-        if number >= most or (errors <= SETTLED * _standard_errors(dual, scores)).all():
+        settled = number >= ENOUGH and (errors <= SETTLED * _standard_errors(dual, scores)).all()
+        if settled or number >= min(most, MOST_SAMPLED):
             break
+        # The others come between those that there are.
         number = 2 * number - 1
     # Where a path did not arrive there are two estimates, what it came to and what others say, and a bound on the error
     # of the first. Those next to it that were not left out are as doubtful.
@@ -242,13 +233,13 @@ def _without_each(unlearning: Unlearning, samples: IndexArray) -> tuple[FloatArr
     return scores, np.where(found.exact, 0.0, np.nan_to_num(bounds, nan=np.inf))
 
 
-def _carried_over(falls: FloatArray, off: FloatArray, exact: BoolArray, donors: IndexArray, seed: int) -> FloatArray:
+def _carried_over(falls: FloatArray, off: FloatArray, donors: IndexArray, seed: int) -> FloatArray:
     """Return how far the closed form is off for all samples, by how far it is for the donors, which are some of them.
 
-    Samples are in the order of their falls. Those that are not exact take what it is off by, as a share of the fall,
-    from one at random of the donors next to them: of these the closed form says about the same.
+    Samples are in the order of their falls. The others take what it is off by, as a share of the fall, from one at
+    random of the donors next to them: of these the closed form says about the same.
     """
-    rest = np.flatnonzero(~exact)
+    rest = np.delete(np.arange(len(falls)), donors)
     place = np.searchsorted(donors, rest) + np.random.default_rng(seed).integers(-AROUND, AROUND, len(rest))
     # Beyond the last donor they count back from it.
     place = np.where(place < 0, -1 - place, place)
