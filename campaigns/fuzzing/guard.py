@@ -161,3 +161,7 @@ def warnings_are_faults() -> None:
             for value in vars(module).values():
                 if isinstance(value, type) and issubclass(value, Warning) and value.__module__.startswith(name):
                     warnings.simplefilter("ignore", value)
+    # Of a column whose decimal mark nothing tells.
+    from sklearn.exceptions import DataConversionWarning
+
+    warnings.simplefilter("ignore", DataConversionWarning)

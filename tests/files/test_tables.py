@@ -199,6 +199,7 @@ BAD = {
     "no name": ("csv", b"a,,c\n1,2,3\n", {}, "the header has no name for column 2"),
     "separator at the end": ("csv", b"a;b;\n1;2;\n", {}, "take off the ';' that ends each"),
     "title in a header": ("csv", b"Parts of May,,,\na,b,c,d\n1,2,3,4\n", {}, "names few of 4"),
+    "titles in a header": ("csv", b"Parts," * 20 + b"," * 30 + b"\n1\n", {}, "and 15 others, names few of 51"),
     "title": ("csv", b"Parts\n\na,b\n1,2\n", {}, "Delete the lines above"),
     "names twice": ("csv", b"a,b,a\n1,2,3\n", {}, "there are two columns of this name"),
     "open quote": ("csv", b'a,b\n1,"x\n2,y\n', {}, "a quote is not closed, or stands inside of a cell"),

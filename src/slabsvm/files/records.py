@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import TableError, distinct_names, shown
+from slabsvm.tables.columns import TableError, distinct_names, listed, shown
 from slabsvm.tables.texts import as_number
 
 BLOCK_BYTES = 2**22
@@ -200,7 +200,7 @@ class Records:
                 remedy=("no-header", ""),
             )
         if names.count("") > len(names) / 2:
-            named = ", ".join(map(shown, filter(None, names)))
+            named = listed([name for name in names if name], 5)
             raise TableError(f"the first line, {named}, names few of {len(names):,} columns. {TITLE}")
         if "" in names:
             place = names.index("") + 1
