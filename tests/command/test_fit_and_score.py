@@ -113,7 +113,7 @@ class TestScore:
         found = scored(result)
         assert found["reasons"].isna().tolist() == found["accepted"].tolist()
         # What was expected of a number by the other columns, and which members find the row strange, are said too.
-        assert re.match(r"weight=90, expected \d+.* \(\d+%\); .*strange to .*neighbours", found["reasons"][1])
+        assert re.match(r"weight=90, expected \d+.* \(\d+%\); .*outlier to .*neighbours", found["reasons"][1])
         for row, cell in ((2, "finish=violet"), (3, "line=B"), (4, r"width=\(empty\), expected [\d.]+")):
             assert re.match(rf"{cell} \((9\d|100)%\)", found["reasons"][row])
         one = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 1))["reasons"].dropna()
@@ -183,7 +183,7 @@ class TestScore:
             None,
         )
         assert lines[1]["reasons"][0]["expected"] == pytest.approx(50, abs=20)
-        assert "neighbours" in lines[1]["strange_to"]
+        assert "neighbours" in lines[1]["outlier_to"]
         assert all(len(line["reasons"]) <= 2 for line in lines)
 
     def test_pieces_give_the_same_lines_as_the_whole(self, run, ready, monkeypatch):

@@ -267,7 +267,7 @@ class Run:
                 file.writelines(self._json_lines(called, answers, reasons))
             else:
                 in_words = [
-                    "; ".join(one.said() for one in some) + (f"; strange to {', '.join(members)}" if members else "")
+                    "; ".join(one.said() for one in some) + (f"; outlier to {', '.join(members)}" if members else "")
                     for some, members in reasons
                 ]
                 lines.write(
@@ -310,7 +310,9 @@ class Run:
             facts["reasons"] = [
                 {**asdict(one), "expected": None if np.isnan(one.expected) else one.expected} for one in some
             ]
-            yield json.dumps({**facts, "strange_to": members}, ensure_ascii=False, allow_nan=False) + "\n"
+            # The second name is that of version 0.1, for this release.
+            facts |= {"outlier_to": members, "strange_to": members}
+            yield json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
 
     def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
         """Return for each rejected row the columns that speak most against it, and the members that find it abnormal.
