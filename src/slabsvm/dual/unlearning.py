@@ -95,7 +95,8 @@ class Unlearning(ActiveSet):
             np.zeros(n_sets, dtype=bool),
         )
         held: BoolArray = np.asarray((self.solution.multipliers > 0).any(axis=0))
-        rest = np.array([row for row, leaving in enumerate(sets) if held[leaving].any()], dtype=np.intp)
+        number = np.repeat(np.arange(n_sets), [len(leaving) for leaving in sets])
+        rest = np.unique(number[held[np.concatenate([number[:0], *sets])]])
         found.gaps[np.setdiff1d(np.arange(n_sets), rest)] = self.solution.gap
         if self.possible and len(rest):
             self._along_paths(sets, rest, found)
