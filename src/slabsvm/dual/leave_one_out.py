@@ -61,8 +61,8 @@ SAMPLED_WORK, FEW_FREE = 4_000_000_000, 1000
 AROUND, PARTS = 8, 8
 # Where fewer paths arrive they say nothing of the others.
 ARRIVED = 0.25
-# Paths that do not arrive go on by descents if what is unknown of their ends moves a plane by more than this share of
-# its standard error.
+# Of more than SMALL samples, paths that do not arrive go on by descents if what is unknown of their ends moves a plane
+# by more than this share of its standard error.
 DESCENDED = 0.25
 # A multiplier stays within its box where it does so by more than this share of its move: the rounding of float32.
 MARGIN = 1e-3
@@ -129,7 +129,8 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
     sets = [held[place : place + 1] for place in range(len(held))]
     found = unlearning.without(sets)
     left_out = _exact_of_all(unlearning, found, held)
-    if (np.asarray(left_out.errors) > DESCENDED * _standard_errors(dual, left_out.scores)).any():
+    matters = (np.asarray(left_out.errors) > DESCENDED * _standard_errors(dual, left_out.scores)).any()
+    if not found.exact.all() and (matters or dual.n_samples <= SMALL):
         unlearning.descend(sets, found)
         left_out = _exact_of_all(unlearning, found, held)
     return left_out
