@@ -135,3 +135,18 @@ def test_a_fit_whose_left_out_scores_are_estimates_says_so(monkeypatch):
     monkeypatch.setattr(unlearning, "WORK", 0)
     with pytest.warns(SlabCollapseWarning, match="Leave-one-out scores are estimates here"):
         assert model.fit(X).loo_error_ > 0.0
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+def test_where_all_rows_hold_a_plane_the_bound_of_the_recall_is_zero():
+    X = np.array([[1.1]] * 7 + [[0.5]])
+    model = OneClassSlabSVM(gamma=1.0, nu_lower=0.2, nu_upper=0.1, epsilon=0.0, offsets="training")
+    model.fit(X, sample_weight=[2.0, 0.0, 0.001, 2.0, 0.0, 0.001, 2.0, 0.0])
+    assert model.training_recall_bound_ == model.expected_recall_ == 0.0
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+def test_a_nu_of_one_and_a_rounding_leaves_rows_out():
+    # A third of each weight, three times, is one and a rounding.
+    X = np.array([[0.0], [0.0], [0.0], [0.0], [1.0], [2.0]])
+    assert np.isfinite(OneClassSVM(nu=1.0, gamma=1.0).fit(X).loo_decisions_).all()

@@ -257,7 +257,7 @@ def _standard_errors(dual: Dual, scores: FloatArray) -> FloatArray:
     """Return what chance moves each plane by, (P,): a standard error of its quantile."""
     errors = []
     for nu, sign in zip(dual.nus, dual.signs, strict=True):
-        share = np.sqrt(nu * (1.0 - nu) / dual.n_samples)
+        share = np.sqrt(max(0.0, nu * (1.0 - nu)) / dual.n_samples)
         low, high = np.quantile(sign * scores, np.clip([nu - share, nu + share], 0.0, 1.0))
         errors.append((high - low) / 2.0)
     return np.array(errors)

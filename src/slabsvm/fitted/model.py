@@ -274,7 +274,7 @@ class SupportVectorModel(KernelModel):
     @property
     def training_recall_bound(self) -> float:
         """The share of rows that hold no plane: a lower bound, by leave-one-out, of what training planes accept."""
-        return 1.0 - self.support.share
+        return max(0.0, 1.0 - self.support.share)
 
     def log_mass_of_others(self, rows: BoolArray) -> FloatArray:
         """Return the log kernel mass of some training rows, given by a mask over all, each without its own part.
