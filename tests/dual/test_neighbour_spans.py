@@ -112,7 +112,7 @@ def test_scores_are_estimates_where_no_memory_is_there_for_a_factor_and_say_how_
 
 @pytest.mark.slow
 def test_paths_correct_estimates_where_the_active_set_changes(monkeypatch):
-    monkeypatch.setattr("slabsvm.dual.leave_one_out.SAMPLED", 64)
+    monkeypatch.setattr("slabsvm.dual.leave_one_out.MOST_SAMPLED", 64)
     off, wrong = [], []
     for seed in range(8):
         X = LAYOUTS["ring"](np.random.default_rng(seed), 300)

@@ -214,3 +214,36 @@ def test_new_rows_are_accepted_as_often_as_foretold(estimator, layout):
         off.append((model.predict(X[100:]) == 1).mean() - model.expected_recall_)
     # The recall of 100 rows has a standard error of about .03, and its mean over 12 draws of .01.
     assert abs(np.mean(off)) < 0.03
+
+
+def test_a_plane_without_a_free_multiplier_passes_on_its_mass_exactly():
+    # Two of five multipliers are at their caps: no sample lies on the plane.
+    K = problems.rbf(0.1)
+    off = []
+    for seed in range(40):
+        X = np.random.default_rng(seed).normal(size=(5, 1))
+        dual = one_class(np.ones(5), 0.4)
+        solution = loop.solve(dual, Dense(K(X, X)), tol=1e-9)
+        off.append(leave_one_out(dual, Dense(K(X, X)), solution).error)
+    np.testing.assert_array_equal(off, 0.0)
+
+
+def test_paths_leave_samples_where_they_are_that_both_planes_hold():
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(7, 1))
+    K = X @ X.T + 1.0
+    dual = one_class_slab(np.ones(7), *rng.uniform(0.2, 0.9, 2), rng.uniform(0.2, 0.95))
+    solution = loop.solve(dual, Dense(K), tol=1e-9)
+    paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
+    assert np.count_nonzero((solution.multipliers >= dual.caps).all(axis=0)) > 0
+    assert np.count_nonzero(paths.without([np.array([i]) for i in range(7)]).exact) >= 6
+
+
+def test_few_donors_say_nothing_of_many_samples():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(3, 5, (2100, 2))
+    X[:3] = [[1.5, 1.5], [0.6, 2.0], [2.0, 0.6]]
+    weights = np.full(2100, 0.1 / 2100)
+    weights[:3] = [0.7, 0.1, 0.1]
+    with pytest.warns(UserWarning):
+        assert OneClassSVM(nu=0.5, kernel="linear").fit(X, sample_weight=weights).loo_error_ == np.inf

@@ -168,14 +168,16 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
             status[i] = IDLE
     # Up to two limits each sample may reach: how far they are, and how fast that changes along a piece.
     margins, rates = np.empty((2, m)), np.zeros((2, m))
-    _start(base, status, leaves, margins)
+    # How far a free sample is from its plane, by what the solution lacks of an optimum.
+    rest = np.zeros(m)
+    _start(base, status, leaves, margins, rest)
     # How far the scores of the first sample are from the planes; how scores and offsets change along a piece.
     heights, known, shift = base.distances[:, 0].copy(), np.zeros(m + n_planes), np.zeros(n_planes)
     left, last, short, merged = 1.0, -1, -1, False
-    # The last event: where the path ends there, it has not come.
-    undone, was, height = -1, IDLE, 0.0
+    # The last event, and what there was before: where the path ends there, it has not come.
+    undone, was, height, was_one, before = NONE, status, margins[0], IDLE, 0.0
     for _ in range(most + 1):
-        if not _all_hold(base, status, leaves, differs, margins, heights, shift, last, merged):
+        if not _all_hold(base, status, leaves, differs, margins, rest, heights, shift, last, merged):
             break
         owner, second, short = _unknowns(base, status, leaves, differs, merged)
         if short >= 0 or not _piece(base, leaving, drive, leaves, status, owner, second, known, rates):
@@ -206,7 +208,7 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
         if first == NONE or left <= 0.0:
             break
         if first == MEET:
-            merged, undone = True, -1
+            merged, undone, was, height = True, MEET, status.copy(), margins[0].copy()
             for j in range(m):
                 if not leaves[j] and (_is_free(status[j]) or status[j] == IDLE):
                     value = margins[0, j] * base.signs[_plane(status[j])] if status[j] != IDLE else 0.0
@@ -214,8 +216,8 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
                     status[j] = 1
                     differs[j] = not base.on_face[j]
             continue
-        undone, was, height = first, status[first], margins[0, first]
-        _change(base, status, margins, heights, first, side, merged)
+        undone, was_one, before = first, status[first], margins[0, first]
+        _change(base, status, margins, rest, heights, first, side, merged)
         differs[first] = (
             not base.on_face[first] if merged and _is_free(status[first]) else status[first] != base.status[first]
         )
@@ -223,17 +225,19 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     # Where the path ends before all samples have left, the rest goes on along the last piece.
     if leaving.shape[0] == 0:
         left = 0.0
+    elif left > 0.0 and undone == MEET:
+        status[:], margins[0, :], merged = was, height, False
     elif left > 0.0 and undone >= 0:
-        status[undone], margins[0, undone] = was, height
+        status[undone], margins[0, undone] = was_one, before
     for p in range(n_planes):
         end.shift[p] = shift[p] - left * known[m + p]
     margins[0] += left * rates[0]
-    _finish(base, leaves, margins[0], merged, end)
+    _finish(base, leaves, margins[0], rest, merged, end)
     return short
 
 
 @_inlined
-def _start(base: Any, status: Any, leaves: Any, margins: Any) -> None:
+def _start(base: Any, status: Any, leaves: Any, margins: Any, rest: Any) -> None:
     """Put down how far samples are from their limits.
 
     A free multiplier has its bounds; a sample without one has the planes, and one at its cap has its plane. Of a sample
@@ -246,7 +250,7 @@ def _start(base: Any, status: Any, leaves: Any, margins: Any) -> None:
             continue
         p = _plane(status[j])
         if _is_free(status[j]):
-            value = signs[p] * beta[j]
+            value, rest[j] = signs[p] * beta[j], distances[p, j]
             margins[0, j], margins[1, j] = value - floor[j], caps[p, j] - value
         elif status[j] == IDLE:
             for q in range(signs.shape[0]):
@@ -263,46 +267,43 @@ def _free(caps: Any, floor: Any, margins: Any, j: int, value: float, plane: int,
 
 
 @_inlined
-def _change(base: Any, status: Any, margins: Any, heights: Any, j: int, side: int, merged: bool) -> None:
+def _change(base: Any, status: Any, margins: Any, rest: Any, heights: Any, j: int, side: int, merged: bool) -> None:
     """Change what a sample is that has met a limit: the first or the second of those that it had."""
     was = status[j]
     p = _plane(was) if was != IDLE else side
     if not _is_free(was):
         p, value = (0, base.signs[p] * base.signs[0] * base.caps[p, j]) if merged else (p, base.caps[p, j])
         _free(base.caps, base.floor, margins, j, base.floor[j] if was == IDLE else value, p, merged)
-        status[j] = 2 * p + 1
+        status[j], rest[j] = 2 * p + 1, 0.0
         return
-    margins[0, j], margins[1, j] = 0.0, np.inf
-    if side == 1:
-        status[j] = 2 * p + 2
-    elif merged:
-        status[j] = 4
+    margins[1, j] = np.inf
+    if side == 1 or merged:
+        status[j] = 2 * p + 2 if side == 1 else 4
+        margins[0, j] = -base.signs[_plane(status[j])] * rest[j]
     else:
         status[j] = IDLE
         for q in range(base.signs.shape[0]):
-            margins[q, j] = base.signs[q] * (heights[q] - heights[p])
+            margins[q, j] = base.signs[q] * (heights[q] - heights[p] + rest[j])
 
 
 @_inlined
-def _finish(base: Any, leaves: Any, margin: Any, merged: bool, end: Any) -> None:
+def _finish(base: Any, leaves: Any, margin: Any, rest: Any, merged: bool, end: Any) -> None:
     """Put down how beta and scores have changed at the end of a path, by the first margins."""
     signs, distances, beta, caps, floor = base.signs, base.distances, base.beta, base.caps, base.floor
-    on_face, was, status, change, moved, shift = base.on_face, base.status, end.status, end.change, end.moved, end.shift
+    status, change, moved, shift = end.status, end.change, end.moved, end.shift
     for j in range(margin.shape[0]):
         if leaves[j]:
             change[j], moved[j] = -beta[j], margin[j]
             continue
         p = _plane(status[j]) if status[j] != IDLE else 0
-        # Samples of the face are on its planes, to within what a solution lacks of an optimum.
-        begin = distances[p, 0] - distances[_plane(was[j]), 0] if on_face[j] else distances[p, j]
-        value, height = floor[j], 0.0
+        value, height = floor[j], rest[j]
         if _is_free(status[j]):
             value = margin[j] - caps[1, j] if merged else margin[j] + floor[j]
         elif status[j] == IDLE:
             height = signs[p] * margin[j]
         else:
             value, height = caps[p, j], -signs[p] * margin[j]
-        change[j], moved[j] = signs[p] * value - beta[j], shift[p] + height - begin
+        change[j], moved[j] = signs[p] * value - beta[j], shift[p] + height - distances[p, j]
 
 
 @_inlined
@@ -312,6 +313,7 @@ def _all_hold(
     leaves: Any,
     differs: Any,
     margins: Any,
+    rest: Any,
     heights: Any,
     shift: Any,
     last: int,
@@ -346,7 +348,7 @@ def _all_hold(
                 margins[p, j] -= signs[p] * step
             elif status[j] == 2 * p + 2:
                 margins[0, j] += signs[p] * step
-        _change(base, status, margins, heights, next_one, p, merged)
+        _change(base, status, margins, rest, heights, next_one, p, merged)
         differs[next_one] = not (base.on_face[next_one] and base.status[next_one] == status[next_one])
     return True
 

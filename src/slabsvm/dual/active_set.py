@@ -32,7 +32,7 @@ import numpy as np
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import ROUNDING, Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import HELD_BYTES, MEDIUM, Dense, Gram
+from slabsvm.gram.base import HELD_BYTES, MEDIUM, SMALL, Dense, Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
@@ -139,8 +139,9 @@ class ActiveSet:
             self.status[some] = 2 * p + 1
         if tied:
             self.status[~self.on_face & (self.beta > 0)] = 2
-            # A sample that neither plane holds, or both do, may be where it is, and no lower.
+            # A sample that both planes hold at its cap, or neither holds, may be where it is.
             self.floor = np.where(self.status == 0, self.beta, self.floor)
+            self.caps = np.where(self.status == 2, self.beta, self.caps)
         short = dual.totals - solution.multipliers.sum(axis=1)
         self.short = np.zeros(1) if tied else np.where(np.abs(short) > ROUNDING * dual.total, short, 0.0)
         self.room = HELD_BYTES // (8 * m)
@@ -378,7 +379,7 @@ def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:
         if gap <= tol or dual.n_samples > MOST_SAMPLES or n_free > MEDIUM:
             break
         # Of many samples a path that gets on slowly costs more than all else.
-        if dual.n_samples > MEDIUM and stage > 1 and gap > SLOW * gaps[-3]:
+        if dual.n_samples > SMALL and stage > 1 and gap > SLOW * gaps[-3]:
             break
         # A solver's scores of samples away from the planes may have the rounding of float32.
         scores = dual.linear + gram.dot(point.beta) if stage == 0 else point.scores

@@ -129,15 +129,26 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
     sets = [held[place : place + 1] for place in range(len(held))]
     found = unlearning.without(sets)
     left_out = _exact_of_all(unlearning, found, held)
-    matters = (np.asarray(left_out.errors) > DESCENDED * _standard_errors(dual, left_out.scores)).any()
-    if not found.exact.all() and (matters or dual.n_samples <= SMALL):
+    if not found.exact.all() and (dual.n_samples <= SMALL or _matters(dual, left_out)):
         unlearning.descend(sets, found)
         left_out = _exact_of_all(unlearning, found, held)
+        if dual.n_samples > SMALL and _matters(dual, left_out):
+            left_out = _exact_of_all(unlearning, found, held, closed_form(dual, gram, solution, **how).scores)
     return left_out
 
 
-def _exact_of_all(unlearning: Unlearning, found: Unlearned, held: IndexArray) -> LeaveOneOut:
-    """Return the scores where all support vectors were left out, and what follows from gaps that are too large."""
+def _matters(dual: Dual, left_out: LeaveOneOut) -> bool:
+    """Return whether what is unknown of the scores moves a plane by more than a share of its standard error."""
+    return bool((np.asarray(left_out.errors) > DESCENDED * _standard_errors(dual, left_out.scores)).any())
+
+
+def _exact_of_all(
+    unlearning: Unlearning, found: Unlearned, held: IndexArray, closed: FloatArray | None = None
+) -> LeaveOneOut:
+    """Return the scores where all support vectors were left out, and what follows from gaps that are too large.
+
+    A score of such a gap is taken to be off by no more than its distance from the closed form, where that is given.
+    """
     dual, gram, solution = unlearning.dual, unlearning.gram, unlearning.solution
     scores = solution.scores.copy()
     scores[held] = found.scores[np.arange(len(held)), held] + found.changes @ dual.linear
@@ -147,6 +158,8 @@ def _exact_of_all(unlearning: Unlearning, found: Unlearned, held: IndexArray) ->
         scores[impossible] = closed_form(dual, gram, solution).scores[impossible]
     doubtful = ~found.exact & ~np.isnan(found.gaps)
     reach = np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]])
+    if closed is not None:
+        reach = np.minimum(reach, np.abs(scores - closed)[held[doubtful]])
     return LeaveOneOut(scores, dual.beta(solution.multipliers), errors_of(dual, scores, held[doubtful], reach))
 
 
@@ -197,7 +210,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
             off[new[rows]] = exact - closed.scores[some]
         known[new] = True
         donors = np.flatnonzero(known & (reach == 0.0))
-        if len(donors) < ARRIVED * len(places):
+        if len(donors) < max(ARRIVED * len(places), min(2 * PARTS, size)):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
         scores, errors = corrected(donors), np.zeros(dual.n_planes)
@@ -230,7 +243,7 @@ def _without_each(unlearning: Unlearning, samples: IndexArray) -> tuple[FloatArr
     """
     found = unlearning.without([samples[place : place + 1] for place in range(len(samples))])
     scores = found.scores[np.arange(len(samples)), samples] + found.changes @ unlearning.dual.linear
-    bounds = np.sqrt(2.0 * found.gaps * unlearning.gram.diagonal[samples])
+    bounds = np.sqrt(2.0 * np.maximum(found.gaps, 0.0) * unlearning.gram.diagonal[samples])
     return scores, np.where(found.exact, 0.0, np.nan_to_num(bounds, nan=np.inf))
 
 
