@@ -7,7 +7,7 @@ import pytest
 
 import problems
 from left_out import LAYOUTS, refit, ring, without
-from slabsvm import OneClassSlabSVM, OneClassSVM
+from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.dual import active_set, unlearning
 from slabsvm.dual.active_set import free_or_next, polished
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
@@ -245,5 +245,5 @@ def test_few_donors_say_nothing_of_many_samples():
     X[:3] = [[1.5, 1.5], [0.6, 2.0], [2.0, 0.6]]
     weights = np.full(2100, 0.1 / 2100)
     weights[:3] = [0.7, 0.1, 0.1]
-    with pytest.warns(UserWarning):
+    with pytest.warns(SlabCollapseWarning, match="off by an unknown share"):
         assert OneClassSVM(nu=0.5, kernel="linear").fit(X, sample_weight=weights).loo_error_ == np.inf
