@@ -59,8 +59,8 @@ LEAST_SAMPLED, ENOUGH, MOST_SAMPLED, SETTLED = 64, 253, 1009, 0.25
 SAMPLED_WORK, FEW_FREE = 4_000_000_000, 1000
 # How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
 AROUND, PARTS = 8, 8
-# Where fewer paths arrive they say nothing of the others.
-ARRIVED = 0.25
+# Where a smaller share of the paths arrives they say nothing of the others.
+ARRIVED = 1 / 16
 # Of more than SMALL samples, paths that do not arrive go on by descents if what is unknown of their ends moves a plane
 # by more than this share of its standard error.
 DESCENDED = 0.25
@@ -202,6 +202,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
     most = max(2 * LEAST_SAMPLED - 1, SAMPLED_WORK // (dual.n_samples * n_free))
     number = LEAST_SAMPLED
     while True:
+        # Of twice as many, less one, the others come between those that there are.
         places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
         new = places[~known[places]]
         for rows in pieces(len(new), 24 * dual.n_samples):
@@ -210,23 +211,24 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
             off[new[rows]] = exact - closed.scores[some]
         known[new] = True
         donors = np.flatnonzero(known & (reach == 0.0))
-        if len(donors) < max(ARRIVED * len(places), min(2 * PARTS, size)):
+        last = number >= min(most, MOST_SAMPLED, size)
+        if len(donors) < (min(2 * PARTS, size) if last else ARRIVED * len(places)):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
         scores, errors = corrected(donors), np.zeros(dual.n_planes)
         if len(donors) == size:
             # All are exact.
             break
+        number = 2 * number - 1
+        if len(donors) < 2 * PARTS:
+            continue
         # Chance is in who is left out, as parts of them show, and in which of them another takes after.
         parts = [dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)]
         draws = [dual.offsets(corrected(donors, seed)) for seed in range(PARTS)]
         unknown = 1.0 - len(donors) / size
         errors = np.sqrt(unknown * np.var(parts, axis=0, ddof=1) / PARTS + np.var(draws, axis=0, ddof=1))
-        settled = number >= ENOUGH and (errors <= SETTLED * _standard_errors(dual, scores)).all()
-        if settled or number >= min(most, MOST_SAMPLED):
+        if last or (len(places) >= ENOUGH and (errors <= SETTLED * _standard_errors(dual, scores)).all()):
             break
-        # The others come between those that there are.
-        number = 2 * number - 1
     # Where a path did not arrive there are two estimates, what it came to and what others say, and a bound on the error
     # of the first. Those next to it that were not left out are as doubtful.
     apart = np.where(known, np.minimum(reach, np.abs(scores[order] - closed.scores[order] - off)), 0.0)
