@@ -11,6 +11,23 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
+PAGES = {
+    "contamination": "results/contamination.md",
+    "default_fits": "results/left-out-scores.md",
+    "explain": "developers/explanations.md",
+    "exported": "how-to/onnx.md",
+    "family": "results/family.md",
+    "groups": "results/groups.md",
+    "known_outliers": "results/known-outliers.md",
+    "layouts": "developers/layouts.md",
+    "model_files": "reference/model-files.md",
+    "monitor": "results/drift.md",
+    "offsets": "results/offsets.md",
+    "openset": "results/open-set.md",
+    "score_csv": "results/performance.md",
+    "tabular": "results/tabular.md",
+    "updates": "results/new-rows.md",
+}
 
 # A process of its own: the benchmarks' modules have names that tests have, too.
 READ_ALL = """
@@ -35,6 +52,11 @@ def printed():
     return json.loads(answer.stdout)
 
 
+def test_every_published_file_has_its_benchmark():
+    assert len(SCRIPTS) >= 13
+    assert all((BENCHMARKS / f"{script}.py").exists() for script in SCRIPTS)
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_published_records_make_tables(printed, script):
     rows = [line for line in printed[script].splitlines() if line.startswith("|")]
@@ -44,6 +66,13 @@ def test_published_records_make_tables(printed, script):
     if script in ("additive", "conic", "linear", "selection_speed", "speed", "volumes", "warm_start"):
         n_tables = sum(line.startswith("| ---") for line in rows)
         assert len(rows) - 2 * n_tables == len(records["records"] if isinstance(records, dict) else records)
+
+
+@pytest.mark.parametrize(("script", "page"), PAGES.items())
+def test_a_page_has_the_tables_of_the_published_records(printed, script, page):
+    before, rest = (ROOT / "docs" / page).read_text().split("<!-- tables -->\n")
+    assert before
+    assert rest.split("<!-- end of tables -->")[0] == printed[script]
 
 
 class TestHarness:

@@ -87,3 +87,13 @@ def test_the_guard_hears_what_no_reader_may_do(place):
 
 def int_error(text):
     raise ValueError(text)
+
+
+def test_the_page_has_the_table_of_the_published_records():
+    from fuzz import TABLE
+    from harness import read
+
+    records = read(CORPUS.parent / "results" / "fuzz.json")["records"]
+    page = (CORPUS.parents[1] / "docs" / "developers" / "fuzzing.md").read_text(encoding="utf-8")
+    assert {record["reader"] for record in records} == {reader.name for reader in READERS}
+    assert f"<!-- tables -->\n{TABLE.of(records)}\n<!-- end of tables -->" in page
