@@ -158,3 +158,15 @@ def test_the_interior_point_on_a_named_kernel_does_without_numba():
         "Slab(solver='interior-point', offsets='training').fit(np.random.default_rng(0).normal(size=(50, 2)))"
     )
     assert "numba" not in loaded_after(code)
+
+
+def test_each_folder_says_what_lives_there_and_contributing_lists_them_in_order():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    places = [page.find(f"| `{name}/` |") for name in FLOORS]
+    assert all(place >= 0 for place in places)
+    assert places == sorted(places)
+    for name in FLOORS:
+        assert ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8"))), (
+            f"{name} does not say what it is"
+        )
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} - {"__pycache__"} == set(FLOORS)

@@ -180,3 +180,7 @@ def test_an_example_runs_and_shows_what_it_says(name, tmp_path, monkeypatch):
     finally:
         plt.close("all")
     assert {path.name for path in tmp_path.iterdir()} == {"picture.png"}
+
+
+def test_each_example_has_its_claims_tested():
+    assert sorted(CLAIMS) == FILES
