@@ -130,14 +130,9 @@ def monitor(
                 watched = begun(pipeline, rows, asked)
         watch = Watch(watched, names, state, str(output) == "-" or is_stream(output))
         how = reading_of(options, **columns_read(names), live=True)
-        with (
-            kept_warnings() as texts,
-            about(table),
-            output_file(output) as file,
-            counting("Reading", output) as progress,
-        ):
+        with kept_warnings() as texts, about(table), output_file(output) as file, counting("Reading", output) as done:
             try:
-                watch.read(pieces(table, how), file, separator_of(output), progress)
+                watch.read(pieces(table, how), file, separator_of(output), done)
             except KeyboardInterrupt:
                 # A stream may have no other end.
                 if not watch.streams:
@@ -174,7 +169,7 @@ class Watch:
     def __post_init__(self) -> None:
         self._written = _which_file(self.state)
 
-    def read(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
+    def read(self, pieces: Iterable[Any], file: Any, separator: str, done: Callable[[int], None]) -> None:
         """Read pieces, and write a line for each row as soon as its piece is read.
 
         Lines and state belong together: `monitor` is what it was after the last piece of which all lines are written.
@@ -218,7 +213,7 @@ class Watch:
                     say(f"ALARM at row {ahead.alarm_row_:,}: the rows have changed.", err=True)
                 if self.streams and self.rows - self._kept >= KEPT_EVERY:
                     self.keep()
-                progress(self.rows)
+                done(self.rows)
         finally:
             if self.streams:
                 self.keep()

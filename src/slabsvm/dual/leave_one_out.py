@@ -223,19 +223,18 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
         if len(donors) < 2 * PARTS:
             continue
         # Chance is in who is left out, as parts of them show, and in which of them another takes after.
-        parts = [dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)]
-        draws = [dual.offsets(corrected(donors, seed)) for seed in range(PARTS)]
-        unknown = 1.0 - len(donors) / size
-        errors = np.sqrt(unknown * np.var(parts, axis=0, ddof=1) / PARTS + np.var(draws, axis=0, ddof=1))
+        parts = np.var([dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)], axis=0, ddof=1)
+        draws = np.var([dual.offsets(corrected(donors, seed)) for seed in range(PARTS)], axis=0, ddof=1)
+        errors = np.sqrt((1.0 - len(donors) / size) * parts / PARTS + draws)
         if last or (len(places) >= ENOUGH and (errors <= SETTLED * _standard_errors(dual, scores)).all()):
             break
     # Where a path did not arrive there are two estimates, what it came to and what others say, and a bound on the error
-    # of the first. Those next to it that were not left out are as doubtful.
+    # of the first. Those next to it that were not left out may be off by as much.
     apart = np.where(known, np.minimum(reach, np.abs(scores[order] - closed.scores[order] - off)), 0.0)
-    doubts = apart[places[np.searchsorted(places, np.arange(size)).clip(0, len(places) - 1)]]
-    doubts[known] = apart[known]
-    doubtful = np.isfinite(doubts) & (doubts > 0)
-    return LeaveOneOut(scores, closed.removed, errors + errors_of(dual, scores, order[doubtful], doubts[doubtful]))
+    bounds = apart[places[np.searchsorted(places, np.arange(size)).clip(0, len(places) - 1)]]
+    bounds[known] = apart[known]
+    doubtful = np.isfinite(bounds) & (bounds > 0)
+    return LeaveOneOut(scores, closed.removed, errors + errors_of(dual, scores, order[doubtful], bounds[doubtful]))
 
 
 def _without_each(unlearning: Unlearning, samples: IndexArray) -> tuple[FloatArray, FloatArray]:
