@@ -54,7 +54,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 # Of more samples than are left out exactly, so many support vectors are at first; then twice as many, until there are
 # enough, and until chance in their choice moves a plane by less than a share of its standard error, or up to the most
 # (`benchmarks/many_rows.py` has how far planes are off).
-LEAST_SAMPLED, ENOUGH, MOST_SAMPLED, SETTLED = 64, 253, 1009, 0.5
+LEAST_SAMPLED, ENOUGH, MOST_SAMPLED, SETTLED = 64, 253, 1009, 0.25
 # So many times samples times free ones at most: what a path takes, of at least so many free.
 SAMPLED_WORK, FEW_FREE = 4_000_000_000, 1000
 # How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
@@ -211,7 +211,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
             off[new[rows]] = exact - closed.scores[some]
         known[new] = True
         donors = np.flatnonzero(known & (reach == 0.0))
-        last = number >= size or 2 * number - 1 > min(most, MOST_SAMPLED)
+        last = number >= min(most, MOST_SAMPLED, size)
         if len(donors) < (min(2 * PARTS, size) if last else ARRIVED * len(places)):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
