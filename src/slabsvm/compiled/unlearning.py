@@ -3,7 +3,7 @@
 Cauwenberghs and Poggio (2001) and Diehl and Cauwenberghs (2003): the multipliers of what leaves go to 0 together, and
 all other samples stay optimal on the way. An event ends each straight piece of the path: a free multiplier meets its
 bound, or a sample at its bound meets its plane. Few events lie on a path, so a piece is solved for relative to the face
-of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.unlearning`), a set of k samples whose status has
+of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.active_set`), a set of k samples whose status has
 changed costs a system of k equations and k columns of P. Where a single sample leaves and nothing ends the first piece,
 its own column is all that is read.
 """
@@ -466,31 +466,14 @@ def _piece(
         j = owner[b]
         if j < 0 or second[b]:
             continue
+        value = right[b]
         if on_face[j]:
-            slope = right[b] - known[m + _plane(was[j])]
-            _rate(signs, status, rates, j, known[j], slope, known)
-            if leaves[j]:
-                rates[0, j], rates[1, j] = slope, 0.0
-        else:
-            _rate(signs, status, rates, j, right[b], 0.0, known)
+            value = known[j] if _is_free(status[j]) else right[b] - known[m + _plane(was[j])]
+        for k in range(2):
+            rates[k, j] = scale[k, status[j]] * value + add[k, status[j]]
+        if leaves[j]:
+            rates[0, j], rates[1, j] = value, 0.0
     return True
-
-
-@_inlined
-def _rate(signs: Any, status: Any, rates: Any, j: int, velocity: float, slope: float, known: Any) -> None:
-    """Put down how fast a sample's margins change, with beta or with the score."""
-    m = status.shape[0]
-    if _is_free(status[j]):
-        rates[0, j] = signs[_plane(status[j])] * velocity
-        rates[1, j] = -rates[0, j]
-        return
-    rates[1, j] = 0.0
-    if status[j] == IDLE:
-        for p in range(signs.shape[0]):
-            rates[p, j] = signs[p] * (slope + known[m + p])
-    else:
-        p = _plane(status[j])
-        rates[0, j] = -signs[p] * (slope + known[m + p])
 
 
 @_inlined
