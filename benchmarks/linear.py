@@ -153,9 +153,9 @@ def dask(rows: int) -> Record:
     import dask.array as da
     from distributed import Client, LocalCluster
 
-    from slabsvm.gram.base import Blocks
+    from slabsvm.data.passes import DaskBlocks
 
-    visit, came = Blocks.visit, []
+    visit, came = DaskBlocks.visit, []
 
     def counted(source: Any, visitor: Any, bytes_per_row: int) -> Any:
         results = visit(source, visitor, bytes_per_row)
@@ -165,7 +165,7 @@ def dask(rows: int) -> Record:
 
     with LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         X = da.random.default_rng(0).normal(3.0, 1.0, (rows, D), chunks=(rows // 16, -1)).persist()
-        with patch.object(Blocks, "visit", counted):
+        with patch.object(DaskBlocks, "visit", counted):
             model = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(X)
         local = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(X.compute())
     return {

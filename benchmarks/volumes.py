@@ -18,13 +18,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from slabsvm.selection.criteria import MAKERS, NAMED, SHRINKAGE, log_volume_of
+from slabsvm.selection.criteria import MAKERS, SHRINKAGE, TightestAtRecall, log_volume_of
 
 DIMENSIONS = (2, 8, 16, 32)
 ROWS = (60, 200, 1000)
 RADII = np.array([0.7, 1.0])
 REPEATS = 20
-N_POINTS = NAMED["volume"].n_outliers
+N_POINTS = TightestAtRecall("volume").n_outliers
 
 
 def errors(d: int, n_rows: int, seed: int) -> dict[str, float]:

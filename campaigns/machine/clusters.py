@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSVM, OpenSetClassifier
-from slabsvm.gram.base import Blocks
+from slabsvm.data.passes import DaskBlocks
 from slabsvm.solvers.streaming import PassTuning
 
 Record = dict[str, Any]
@@ -82,9 +82,9 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
 
     X = np.random.default_rng(seed).gamma(64.0, 1 / 16, (20_000, 6))
     blocks = da.from_array(X, chunks=(2500, -1)).persist()
-    visit, visits = Blocks.visit, []
+    visit, visits = DaskBlocks.visit, []
 
-    def deadly(source: Blocks, visitor: Any, bytes_per_row: int, fatal: int | None) -> Any:
+    def deadly(source: DaskBlocks, visitor: Any, bytes_per_row: int, fatal: int | None) -> Any:
         visits.append(visitor)
         if len(visits) == fatal:
             flag.touch()
@@ -93,11 +93,11 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
 
     def fitted(fatal: int | None) -> LinearOneClassSlabSVM:
         visits.clear()
-        Blocks.visit = lambda *arguments: deadly(*arguments, fatal)
+        DaskBlocks.visit = lambda *arguments: deadly(*arguments, fatal)
         try:
             return InBands(nu_upper=0.05, tol=1e-10).fit(blocks)
         finally:
-            Blocks.visit = visit
+            DaskBlocks.visit = visit
 
     alone = fitted(None)
     phases = [type(visitor).__name__ for visitor in visits]
