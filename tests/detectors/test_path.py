@@ -182,20 +182,3 @@ def test_other_detectors_are_told_where_to_go(X):
 def test_one_value_in_place_of_a_list_is_refused(value, X):
     with pytest.raises(TypeError, match=r"gamma must be a list of values, as in fit_path\(model, X, gamma=\["):
         fit_path(OneClassSlabSVM(), X, gamma=value)
-
-
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (None, "Expected 2D array"),
-        (5, "Expected 2D array"),
-        ([], "Expected 2D array"),
-        ([[1.0, np.nan], [2.0, 3.0]], "contains NaN"),
-    ],
-    ids=repr,
-)
-def test_data_that_no_fit_takes_are_refused_as_by_a_fit(data, text):
-    with pytest.raises(ValueError, match=text):
-        OneClassSVM().fit(data)
-    with pytest.raises(ValueError, match=text):
-        next(fit_path(OneClassSVM(), data, gamma=[0.1]))

@@ -205,7 +205,7 @@ def test_few_support_vectors_of_many_samples_are_all_exact(n_planes):
 @pytest.mark.slow
 @pytest.mark.warns("Leave-one-out scores are estimates here", cases=["one feature"])
 @pytest.mark.parametrize("estimator", [OneClassSVM(), OneClassSlabSVM()])
-@pytest.mark.parametrize("layout", ["ring", "one feature", "tiny clusters"])
+@pytest.mark.parametrize("layout", ["cloud", "ring", "one feature", "tiny clusters"])
 def test_new_rows_are_accepted_as_often_as_foretold(estimator, layout):
     off = []
     for seed in range(12):
