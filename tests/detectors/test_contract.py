@@ -2,9 +2,7 @@
 
 import os
 import pickle
-import subprocess
 import sys
-import textwrap
 import warnings
 
 import numpy as np
@@ -18,6 +16,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
+from processes import python
 from slabsvm import (
     SVDD,
     KernelDensityDetector,
@@ -153,14 +152,7 @@ def test_a_fit_after_fork_agrees_with_one_before():
             after = pool.map(fitted, kernels)
         print(all(np.array_equal(one, other) for one, other in zip(before, after)))
     """
-    answer = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert answer.stdout.strip() == "True"
+    assert python(code, flags=("-W", "ignore")).stdout.strip() == "True"
 
 
 @pytest.mark.warns("Rows that exceed the training rows", cases=["intersection", "0.0-chi2", "0.0-hellinger"])

@@ -1,8 +1,6 @@
 """What the solver keeps of K: rows in pieces, within the memory it is given, and as exact as they need to be."""
 
 import os
-import subprocess
-import sys
 import tracemalloc
 from functools import partial
 
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 
 import certificate
+from processes import python
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed, Explicit
@@ -49,23 +48,6 @@ def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece, mo
         beta[some] = rng.normal(size=len(some))
         np.testing.assert_allclose(kept.product(beta), K @ beta, atol=1e-12)
         assert kept.kept_bytes <= n_kept * BYTES_PER_ROW
-
-
-def rows_asked_for(gram, monkeypatch):
-    """Return the list that the rows will be in that are computed from now on."""
-    asked, block = [], gram.block
-    monkeypatch.setattr(gram, "block", lambda rows, *rest, **how: asked.extend(rows) or block(rows, *rest, **how))
-    return asked
-
-
-def test_a_row_that_is_kept_is_not_computed_again(gram, monkeypatch):
-    kept = KernelCache(gram, np.float64, 1e9)
-    kept.fetch(np.arange(50))
-    asked = rows_asked_for(gram, monkeypatch)
-    kept.fetch(np.arange(20, 60))
-    kept.product(np.where(np.arange(M) < 60, 1.0, 0.0))
-    kept.admit(np.arange(60))
-    assert asked == list(range(50, 60))
 
 
 def test_where_products_are_cheap_no_rows_are_kept():
@@ -261,4 +243,4 @@ with ONE_BLAS_THREAD:
     ONE_BLAS_THREAD._lock.release()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+    assert python(script).returncode == 0
