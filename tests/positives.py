@@ -1,12 +1,18 @@
 """Positives that tests of several folders learn: correlated features, classes, and rows that come in groups."""
 
 import numpy as np
+import pytest
 
 
 def correlated_rows(n_rows: int = 120) -> np.ndarray:
     """Return rows of four features of variance 1.1 and correlation .9, so that any kind of outlier can be told."""
     generator = np.random.default_rng(0)
     return generator.normal(size=(n_rows, 1)) @ np.ones((1, 4)) + 0.3 * generator.normal(size=(n_rows, 4))
+
+
+@pytest.fixture(scope="session", name="X")
+def correlated() -> np.ndarray:
+    return correlated_rows()
 
 
 def classes(count: int, seed: int, labels: str = "abc", *, apart: float = 8.0) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import problems
 from positives import grouped
 from slabsvm import AutoSlabSVM, NeighboursDetector, NormalScores, OneClassSVM, SlabCollapseWarning
-from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.selection.criteria import RecallMissedWarning
 from texts import texts
 
@@ -26,16 +25,16 @@ def test_scikit_learns_own_checks_pass_for_the_default(estimator, check):
 
 
 @pytest.mark.slow
-def test_it_takes_features_of_any_scale(X):
-    generator, scales = np.random.default_rng(1), np.array([1e-3, 0.1, 1.0, 1e6])
-    new = 2 * generator.normal(size=(50, 4))
-    plain, scaled = AutoSlabSVM().fit(X), AutoSlabSVM().fit(X * scales)
+@pytest.mark.parametrize("by", [np.array([1e-3, 0.1, 1.0, 1e6]), 2.0**300, 2.0**-300], ids=["mixed", "huge", "tiny"])
+def test_it_takes_features_of_any_scale_that_can_be_standardised(X, by):
+    new = 2 * np.random.default_rng(1).normal(size=(50, 4))
+    plain, scaled = AutoSlabSVM().fit(X), AutoSlabSVM().fit(X * by)
     # Views differ by rounding: the fits differ as two that end within tol, and a row may pass another one in rank.
     np.testing.assert_allclose(scaled.gammas_, plain.gammas_, rtol=1e-9)
-    np.testing.assert_allclose(scaled.score_samples(new * scales), plain.score_samples(new), rtol=0.02, atol=0.02)
+    np.testing.assert_allclose(scaled.score_samples(new * by), plain.score_samples(new), rtol=0.02, atol=0.02)
     assert scaled.offset_ == pytest.approx(plain.offset_, abs=0.02)
-    decision = scaled.decision_function(new * scales)
-    np.testing.assert_array_equal(decision, scaled.score_samples(new * scales) - scaled.offset_)
+    decision = scaled.decision_function(new * by)
+    np.testing.assert_array_equal(decision, scaled.score_samples(new * by) - scaled.offset_)
 
 
 @pytest.mark.slow
@@ -165,16 +164,6 @@ def test_features_that_cannot_be_standardised_are_refused(scale, X):
     for data in (X * scale, X * [1.0, scale, 1.0, 1.0]):
         with pytest.raises(ValueError, match=r"cannot be standardised\. Divide them by powers of ten"):
             AutoSlabSVM().fit(data)
-
-
-@pytest.mark.slow
-def test_all_scales_that_can_be_standardised_give_the_same_answers(X):
-    new = np.random.default_rng(5).permuted(X, axis=0)
-    answers = [AutoSlabSVM().fit(X * by).decision_function(new * by) for by in (1.0, 2.0**300, 2.0**-300)]
-    assert (answers[0] < 0).mean() > 0.5
-    # Rounding of the scaler's sums differs, and with it the path to a gap within tol.
-    for other in answers[1:]:
-        np.testing.assert_allclose(other, answers[0], rtol=0.01, atol=0.01)
 
 
 def test_progress_counts_every_fit_and_what_it_raises_is_raised(X):
@@ -309,14 +298,6 @@ def test_a_weight_means_repetition(sparse, X):
     assert not np.isnan(weighted.loo_decisions_[times > 0]).any()
     with pytest.raises(ValueError, match=r"weights (are zero|must contain at least one non-zero)"):
         AutoSlabSVM().fit(rows(X), sample_weight=np.zeros(len(X)))
-
-
-@pytest.mark.slow
-def test_it_is_calibrated_by_its_leave_one_out_scores(X):
-    detector = ConformalDetector(AutoSlabSVM(), method="leave-one-out", alpha=0.1).fit(X)
-    np.testing.assert_array_equal(detector.calibration_scores_[0], np.sort(detector.estimators_[0].loo_decisions_))
-    far = np.full((1, X.shape[1]), 1e6)
-    assert detector.p_values(far)[0] == pytest.approx(1 / (len(X) + 1))
 
 
 @pytest.mark.slow

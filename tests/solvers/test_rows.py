@@ -16,7 +16,7 @@ from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.solvers import loop, working_set
-from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache
+from slabsvm.solvers.working_set import KernelCache
 
 pytestmark = pytest.mark.numeric
 
@@ -78,21 +78,6 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
     beta = np.random.default_rng(3).normal(size=M)
     np.testing.assert_allclose(pool.product(beta), K @ beta, atol=1e-12)
     np.testing.assert_array_equal(pool.matrix, K)
-
-
-def test_a_cache_counts_its_bytes(gram):
-    exact = KernelCache(gram, np.float64, M * BYTES_PER_ROW)
-    assert exact.could_hold_everything
-    assert not KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1).could_hold_everything
-    assert KernelCache(gram, np.float32, M * BYTES_PER_ROW / 2).could_hold_everything
-    exact.product(np.where(np.arange(M) < 10, 1.0, 0.0))
-    assert exact.kept_bytes == 10 * BYTES_PER_ROW
-    assert exact.free_bytes == (M - 10) * BYTES_PER_ROW
-    # Rows have half of the memory, and a block of n members, which takes 8 n^2 bytes, half; or what progress needs.
-    assert exact.most_rows == M // 2
-    assert KernelCache(gram, np.float64, 2 * 8 * 128**2, least_space=10).largest == 128
-    assert KernelCache(gram, np.float32, 2 * 4 * 128**2, least_space=10).largest == 128
-    assert KernelCache(gram, np.float64, 0.0).largest == LEAST_SPACE
 
 
 def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
