@@ -238,6 +238,13 @@ def written(
     return content.getvalue()
 
 
+def edited(members: Members, change: Callable[[Any], Any]) -> bytes:
+    """Return the archive of these members with a document that was changed."""
+    document = json.loads(members[DOCUMENT])
+    change(document)
+    return written({**members, DOCUMENT: json.dumps(document).encode()})
+
+
 def places_in(node: Any) -> Any:
     """Yield each container of a document with each of its keys."""
     for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):

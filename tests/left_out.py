@@ -33,6 +33,12 @@ LAYOUTS = {
 }
 
 
+def kernel_matrix(layout, n, gamma=1.0, *, seed=0):
+    """Return the RBF kernel's K of rows of a layout."""
+    X = LAYOUTS[layout](np.random.default_rng(seed), n)
+    return problems.rbf(gamma)(X, X)
+
+
 @st.composite
 def programs(draw):
     """Draw a program with its K: kernels, layouts, weights, one plane and two, near collapse, spheres."""
@@ -53,6 +59,12 @@ def programs(draw):
 
 def without(dual, leaving):
     return Dual(dual.signs, np.delete(dual.caps, leaving, axis=1), dual.totals, np.delete(dual.linear, leaving))
+
+
+def each_left_out(dual, K, solution):
+    """Return the support vectors, a set of each alone, and the paths that leave such sets out."""
+    held = np.flatnonzero(dual.beta(solution.multipliers))
+    return held, list(held[:, None]), Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
 
 
 def refitted_scores(dual, K, solution, samples, leaving):

@@ -1,13 +1,12 @@
 """The house: which folder may import which, what an import costs, and what other distributions may use."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import slabsvm
+from processes import loaded_after
 from slabsvm import bandwidth, display, features, kernels, metrics, selection
 from slabsvm.data import files
 from slabsvm.display import palette
@@ -134,13 +133,6 @@ def test_the_reproduction_uses_public_names_alone():
     for path in (ROOT / "reproduction" / "src").rglob("*.py"):
         used = {imported for imported in imports(path) if imported == "slabsvm" or imported.startswith("slabsvm.")}
         assert used <= public, f"{path.name} uses {sorted(used - public)}"
-
-
-def loaded_after(code: str) -> set[str]:
-    answer = subprocess.run(
-        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
-    )
-    return set(answer.stdout.split())
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The benchmarks' harness, and that every published file of records still makes its tables."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -75,14 +76,21 @@ def test_a_page_has_the_tables_of_the_published_records(printed, script, page):
     assert rest.split("<!-- end of tables -->")[0] == printed[script]
 
 
-class TestHarness:
-    @pytest.fixture
-    def harness(self, monkeypatch):
+def module(name):
+    """Return a fixture that is a module of the benchmarks."""
+
+    @pytest.fixture(name=name)
+    def imported(monkeypatch):
         monkeypatch.syspath_prepend(BENCHMARKS)
-        import harness
+        return importlib.import_module(name)
 
-        return harness
+    return imported
 
+
+the_harness, the_ranking, the_rivals = map(module, ("harness", "ranking", "rivals"))
+
+
+class TestHarness:
     @pytest.fixture
     def run(self, harness, monkeypatch, tmp_path, capsys):
         """Run a benchmark of two cases that count how often they were measured."""
@@ -141,13 +149,6 @@ class TestHarness:
 
 
 class TestRanking:
-    @pytest.fixture
-    def ranking(self, monkeypatch):
-        monkeypatch.syspath_prepend(BENCHMARKS)
-        import ranking
-
-        return ranking
-
     def test_holm_multiplies_by_what_is_left_and_keeps_the_order(self, ranking):
         adjusted = ranking.holm(np.array([0.01, 0.04, 0.03, 0.005]))
         np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, 0.02])
@@ -166,13 +167,6 @@ class TestRanking:
 
 
 class TestRivals:
-    @pytest.fixture
-    def rivals(self, monkeypatch):
-        monkeypatch.syspath_prepend(BENCHMARKS)
-        import rivals
-
-        return rivals
-
     def test_a_training_row_is_no_neighbour_of_its_own_but_its_copy_is(self, rivals):
         X = np.random.default_rng(0).normal(size=(40, 3))
         X[:7] = X[0]

@@ -1,4 +1,4 @@
-"""From a table as it comes to a report, in one command each: five files of public data, each with its own troubles."""
+"""From a table as it comes to a report, in one command each: three files of public data, each with its own troubles."""
 
 import json
 import re
@@ -38,12 +38,6 @@ def wines():
     return copied + draw.normal(0, 0.1, copied.shape) * frame[own].std().to_numpy(), frame[~own].reset_index(drop=True)
 
 
-def with_commas(frame):
-    """Semicolons, decimal commas, and an encoding that is not UTF-8 where an option says so."""
-    found = frame.round(3).astype(str).apply(lambda column: column.str.replace(".", ",", regex=False))
-    return found.to_csv(index=False, sep=";")
-
-
 def with_strangers(frame):
     """An identifier, a time, a free text, twelve suppliers, a constant and a column without a value."""
     draw = np.random.default_rng(len(frame))
@@ -56,15 +50,6 @@ def with_strangers(frame):
         plant="Ulm",
         unused=None,
     ).to_csv(index=False)
-
-
-def with_gaps(frame):
-    """Marks of empty cells among numbers, and words for yes and no."""
-    draw = np.random.default_rng(len(frame))
-    found = frame.round(4).astype(str)
-    for name, mark in zip(found, ["n.a.", "-", "#DIV/0!", "", "?", "missing"], strict=False):
-        found.loc[draw.random(len(found)) < 0.04, name] = mark
-    return found.assign(checked=draw.choice(["yes", "no"], len(found))).to_csv(index=False)
 
 
 def with_thousands(frame):
@@ -88,9 +73,7 @@ def with_percent_signs(frame):
 
 
 CASES = {
-    "commas": (tumours, with_commas),
     "strangers": (tumours, with_strangers),
-    "gaps": (tumours, with_gaps),
     "thousands": (wines, with_thousands),
     "percent signs": (wines, with_percent_signs),
 }

@@ -5,8 +5,6 @@ import gzip
 import json
 import os
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -18,6 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import make_pipeline
 
 from archive_parts import N_GOOD, parts
+from processes import loaded_after
 from slabsvm import SVDD, p_values
 from slabsvm.command import fit as fit_command
 from slabsvm.command.fit import detector_of
@@ -328,13 +327,6 @@ def test_long_integers_of_parquet_name_rows_to_the_last_digit(run, ready, last):
     result = run("score", ready / "model.slab", "t.parquet")
     found = [line[0] for line in csv.reader(StringIO(result.stdout))][1:]
     assert found == ["" if name is None else str(name) for name in names]
-
-
-def loaded_after(code: str) -> set[str]:
-    answer = subprocess.run(
-        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
-    )
-    return set(answer.stdout.splitlines()[-1].split())
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["score", "--help"], ["tune", "--help"]])

@@ -1,9 +1,6 @@
 """The compiled loops do what their Python text says, and what the formulas say."""
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import problems
+from processes import python
 from slabsvm.compiled import descent as _smo
 from slabsvm.compiled import kernels as _kernels
 from slabsvm.compiled import secular as _secular
@@ -167,13 +165,7 @@ print(hashlib.sha256(decision.tobytes()).hexdigest())
 
 @pytest.mark.slow
 def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(tmp_path):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    compiled, loaded = (
-        subprocess.run(
-            [sys.executable, "-c", HASHES], capture_output=True, text=True, check=True, env=environment
-        ).stdout
-        for _ in range(2)
-    )
+    compiled, loaded = (python(HASHES, NUMBA_CACHE_DIR=str(tmp_path)).stdout for _ in range(2))
     assert len(compiled.split()) == 1
     assert loaded == compiled
 

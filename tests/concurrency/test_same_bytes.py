@@ -1,8 +1,5 @@
 """The same input gives the same bytes: in another process, with other threads, hashes and orders of the rows."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import joblib
@@ -12,12 +9,11 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import many
+from processes import python
 from slabsvm.files import save
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
 
-# Rows are parted by their places, or classes by turns.
-BY_PLACE = ("open set", "calibrated, cross")
 BYTES = """
 import hashlib, sys, warnings
 from pathlib import Path
@@ -49,18 +45,7 @@ def test_a_file_of_a_second_fit_of_one_or_four_threads_or_of_rows_elsewhere_in_m
     assert bytes_of(name, np.asfortranarray(X), tmp_path) == expected
 
 
-@pytest.mark.parametrize("name", [name for name in many.FEW if name not in BY_PLACE])
-def test_rows_in_another_order_are_decided_alike_to_the_last_bit(name):
-    X, new = many.rows(0, 120), many.rows(1, 50)
-    order = np.random.default_rng(0).permutation(len(X))
-    some, other = (many.fit(clone(many.MODELS[name]()), rows).decision_function(new) for rows in (X, X[order]))
-    np.testing.assert_array_equal(some, other)
-
-
 @pytest.mark.slow
 def test_a_process_with_other_hashes_writes_the_same_bytes():
-    paths = [*sys.path, str(Path(many.__file__).parent)]
-    environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    command = [sys.executable, "-c", BYTES, ";".join(many.FEW)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    run = python(BYTES, ";".join(many.FEW), PYTHONHASHSEED="1")
     assert run.stdout.split() == list(many.outcomes(list(many.FEW), 0).values())

@@ -126,10 +126,10 @@ def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
     assert mixed[-1].explain(mixed[:-1].transform(X)).shape == (len(X), 2)
     with pytest.raises(ValueError, match=r"'normalizer' \(Normalizer\) mixes features"):
         explain(make_pipeline(Normalizer(), OneClassSVM()).fit(X), X)
-    with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
-        explain(IsolationForest(n_estimators=5, random_state=0).fit(X), X)
-    with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
-        ConformalDetector(IsolationForest(n_estimators=5, random_state=0)).fit(X).explain(X)
+    forest = IsolationForest(n_estimators=5, random_state=0)
+    for model in (forest, ConformalDetector(forest)):
+        with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
+            explain(model.fit(X), X)
     for kernel, what in ((lambda left, right: left @ right.T, "This kernel"), ("precomputed", "precomputed")):
         model = OneClassSVM(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X)
         with pytest.raises(ValueError, match=f"{what}.* does not know single features.* 'rbf', 'linear'"):

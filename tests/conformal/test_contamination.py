@@ -94,9 +94,7 @@ def test_p_values_by_a_reference_with_strangers_keep_their_promise(share):
 
 
 def test_numbers_that_are_no_p_values_are_refused():
-    with pytest.raises(ValueError, match="p-values must be above 0"):
-        contamination([0.5, -1.0], 10)
-    for value in (0.0, 1.0 + 1e-9, np.nan):
+    for value in (-1.0, 0.0, 1.0 + 1e-9, np.nan):
         with pytest.raises(ValueError, match="p-values must be above 0"):
             contamination([0.5, value], 10)
     with pytest.raises(ValueError, match="at least one row"):

@@ -8,6 +8,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from positives import grouped
 from slabsvm import CalibrationWarning, ConformalDetector, KernelPCADetector, OneClassSVM
 from slabsvm.files import load, save
 
@@ -15,20 +16,13 @@ from slabsvm.files import load, save
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
 
 
-def grouped(sizes, seed=0, spread=0.1):
-    """Return rows near the centres of groups of these sizes, and the groups' names."""
-    rng = np.random.default_rng(seed)
-    rows = np.repeat(rng.normal(size=(len(sizes), 3)), sizes, axis=0)
-    return rows + spread * rng.normal(size=rows.shape), np.repeat([f"patient {n}" for n in range(len(sizes))], sizes)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
 def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for(method):
     rates, by_rows = [], []
     for seed in range(8):
-        X, groups = grouped(np.full(60, 6), seed)
-        new, _ = grouped(np.ones(400, dtype=int), 100 + seed)
+        X, groups = grouped(60, 6, seed=seed)
+        new, _ = grouped(400, 1, seed=100 + seed)
         model = ConformalDetector(OneClassSVM(), alpha=0.1, method=method)
         rates.append((model.fit(X, groups=groups).predict(new) == -1).mean())
         assert model.n_calibration_ == (30 if method == "split" else 60)
@@ -40,20 +34,20 @@ def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for(method):
 
 
 def test_each_group_counts_as_one_however_many_rows_it_has():
-    X, groups = grouped([1, 2, 3, 10, 50, 4, 5])
+    X, groups = grouped(7, [1, 2, 3, 10, 50, 4, 5])
     model = ConformalDetector(OneClassSVM(gamma=1.0).fit(X), method="prefit", alpha=0.3).fit(X, groups=groups)
     assert model.n_calibration_ == 7
     scores = model.estimators_[0].decision_function(X)
-    new, _ = grouped(np.ones(50, dtype=int), 5)
+    new, _ = grouped(50, 1, seed=5)
     below = scores[None] <= model.estimators_[0].decision_function(new)[:, None]
     shares = np.stack([below[:, groups == name].mean(axis=1) for name in np.unique(groups)]).sum(axis=0)
     np.testing.assert_allclose(model.p_values(new), (1 + np.ceil(shares - 1e-9)) / 8)
 
 
 def test_weights_are_rows_of_the_group():
-    X, groups = grouped([4, 5, 6, 7, 3])
+    X, groups = grouped(5, [4, 5, 6, 7, 3])
     weights = np.random.default_rng(0).integers(1, 4, len(X))
-    fitted, new = OneClassSVM(gamma=1.0).fit(X), grouped(np.ones(30, dtype=int), 5)[0]
+    fitted, new = OneClassSVM(gamma=1.0).fit(X), grouped(30, 1, seed=5)[0]
     model = ConformalDetector(fitted, method="prefit", alpha=0.4)
     weighed = model.fit(X, groups=groups, sample_weight=weights).p_values(new)
     repeated = model.fit(np.repeat(X, weights, axis=0), groups=np.repeat(groups, weights)).p_values(new)
@@ -61,7 +55,7 @@ def test_weights_are_rows_of_the_group():
 
 
 def test_detectors_of_any_library_and_pipelines_have_groups():
-    X, groups = grouped(np.full(40, 3))
+    X, groups = grouped(40, 3)
     for detector in (IsolationForest(random_state=0), make_pipeline(StandardScaler(), OneClassSVM())):
         model = ConformalDetector(detector, alpha=0.1).fit(X, groups=groups)
         held_out = np.unique(groups[model.held_out_[0]])
@@ -74,7 +68,7 @@ def test_detectors_of_any_library_and_pipelines_have_groups():
 
 
 def test_under_metadata_routing_pipelines_get_groups_and_weights():
-    X, groups = grouped(np.full(20, 4))
+    X, groups = grouped(20, 4)
     weights = np.random.default_rng(0).integers(1, 3, len(X))
     given = {"groups": groups, "sample_weight": weights}
     plain = make_pipeline(StandardScaler(), OneClassSVM())
@@ -91,7 +85,7 @@ def test_under_metadata_routing_pipelines_get_groups_and_weights():
 
 @pytest.mark.warns("The groups parameter is ignored by KFold")
 def test_a_splitter_keeps_groups_whole_or_is_refused():
-    X, groups = grouped(np.full(20, 4))
+    X, groups = grouped(20, 4)
     model = ConformalDetector(OneClassSVM(), method="cross", alpha=0.1)
     assert model.set_params(cv=GroupKFold(4)).fit(X, groups=groups).n_calibration_ == 20
     with pytest.raises(ValueError, match=r"The folds of cv split the rows of one group.*GroupKFold"):
@@ -99,7 +93,7 @@ def test_a_splitter_keeps_groups_whole_or_is_refused():
 
 
 def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
-    X, groups = grouped(np.full(12, 4))
+    X, groups = grouped(12, 4)
     with pytest.raises(ValueError, match=r"a detector whose fit takes groups.*KernelPCADetector does not"):
         ConformalDetector(KernelPCADetector(), method="leave-one-out").fit(X, groups=groups)
     with pytest.raises(ValueError, match=r"number of groups = 1 with method='split'.*Give more groups"):
@@ -111,7 +105,7 @@ def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
 
 
 def test_a_file_keeps_what_groups_calibrate(tmp_path):
-    X, groups = grouped(np.full(40, 3))
+    X, groups = grouped(40, 3)
     model = ConformalDetector(OneClassSVM(), alpha=0.1, method="leave-one-out").fit(X, groups=groups)
     save(model, tmp_path / "model.slab")
     np.testing.assert_array_equal(load(tmp_path / "model.slab").p_values(X), model.p_values(X))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from slabsvm import CalibrationWarning, ConformalDetector, OneClassSVM, benjamini_hochberg
-from slabsvm.conformal import detector as calibrating
+from slabsvm import ConformalDetector, OneClassSVM, benjamini_hochberg
 from slabsvm.conformal.held_out import fit_arguments, splits_of
 
 pytestmark = pytest.mark.numeric
@@ -88,25 +87,6 @@ def test_novelties_are_those_of_benjamini_and_hochberg_at_a_tenth(X):
     expected = benjamini_hochberg(detector.p_values(rows), 0.1)
     assert 0 < expected.sum() < len(rows)
     np.testing.assert_array_equal(detector.novelties(rows), expected)
-
-
-def test_where_all_calibration_rows_are_out_of_reach_there_is_no_threshold(X):
-    with pytest.warns(CalibrationWarning):
-        detector = ConformalDetector(OneClassSVM(gamma=1e5), alpha=0.2).fit(X)
-    assert detector.out_of_reach_ == 1.0
-    with pytest.raises(ValueError, match="At this rate no threshold of decision_function"):
-        detector.threshold()
-
-
-def test_of_training_rows_those_are_accepted_that_score_more_than_the_largest_rejected_one(X, monkeypatch):
-    asked = {}
-    monkeypatch.setattr(calibrating, "misjudged_repeats", lambda *_, **given: asked.update(given) or "")
-    detector = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2, method="leave-one-out").fit(X)
-    # .2 x 61 is 12.2 steps: the row of rank r, itself among those it has reached, has a p-value of r + 1 steps.
-    scores = detector.estimators_[0].loo_scores_
-    np.testing.assert_array_equal(asked["left_out"](), scores > np.sort(scores)[10])
-    assert asked["seen"] == "Use method='split'"
-    assert asked["held_out"] == "method='prefit'"
 
 
 # Which rows are held out

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from slabsvm import LinearOneClassSlabSVM
-from slabsvm.data.passes import DaskBlocks, Local, _scored_block, _visited_block
+from slabsvm.data.passes import DaskBlocks, Local, Planes, _scored_block, _visited_block
 from slabsvm.solvers.streaming import PassTuning
 
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
@@ -88,17 +88,13 @@ def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypat
 def test_rows_stay_in_their_blocks(client):
     X = positives(1000)
     blocks = DaskBlocks(da.from_array(X, chunks=(300, -1)), None)
-    planes_of = np.array([1.0])
-    from slabsvm.data.passes import Planes
-
     w = np.ones(6)
     middle = np.median(X @ w)
-    planes = Planes(planes_of, np.array([middle - 0.1]), np.array([middle + 0.1]), np.array([0.5]))
+    planes = Planes(np.array([1.0]), np.array([middle - 0.1]), np.array([middle + 0.1]), np.array([0.5]))
     there, here = blocks.sweep(w, planes), Local(X, None).sweep(w, planes)
     np.testing.assert_array_equal(there.rows, here.rows)
-    np.testing.assert_allclose(there.pull, here.pull, rtol=1e-13)
-    np.testing.assert_allclose(there.masses, here.masses, rtol=1e-13)
-    np.testing.assert_allclose(there.tails, here.tails, rtol=1e-13)
+    for name in ("pull", "masses", "tails"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+import many
 import problems
 from slabsvm import (
     AutoSlabSVM,
@@ -30,30 +31,16 @@ from slabsvm.runtime.objects import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))
-CLASSES = np.repeat(["left", "right"], 30)
-
-Fit = Callable[[Any, np.ndarray], Any]
-
-
-def alone(model: Any, rows: np.ndarray) -> Any:
-    return model.fit(rows)
-
-
-def in_two_classes(model: Any, rows: np.ndarray) -> Any:
-    return model.fit(rows, np.repeat(CLASSES[[0, -1]], [len(rows) // 2, len(rows) - len(rows) // 2]))
-
-
-# What fits, and how.
-FITTED: dict[str, tuple[Any, Fit]] = {
-    **{name: (make(), alone) for name, make in problems.FAMILY.items()},
-    "linear": (LinearOneClassSlabSVM(), alone),
-    "conformal": (ConformalDetector(alpha=0.1), alone),
-    "margin": (NormalisedMargin(OneClassSlabSVM()), alone),
-    "open set": (OpenSetClassifier(alpha=0.1), in_two_classes),
-    "search": (LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv="leave-one-out", criterion="volume"), alone),
-    "auto": (AutoSlabSVM(recall=0.8), alone),
-    "Hellinger map": (HellingerMap(), alone),
-    "chi2 map": (Chi2Map(), alone),
+FITTED: dict[str, Any] = {
+    **{name: make() for name, make in problems.FAMILY.items()},
+    "linear": LinearOneClassSlabSVM(),
+    "conformal": ConformalDetector(alpha=0.1),
+    "margin": NormalisedMargin(OneClassSlabSVM()),
+    "open set": OpenSetClassifier(alpha=0.1),
+    "search": LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv="leave-one-out", criterion="volume"),
+    "auto": AutoSlabSVM(recall=0.8),
+    "Hellinger map": HellingerMap(),
+    "chi2 map": Chi2Map(),
 }
 by_name = pytest.mark.parametrize("name", FITTED)
 
@@ -85,11 +72,6 @@ def interrupted_at(call: int) -> Iterator[list[int]]:
         sys.setprofile(None)
 
 
-def quietly(fit: Fit, model: Any, rows: np.ndarray) -> Any:
-    with warnings.catch_warnings(action="ignore"):
-        return fit(model, rows)
-
-
 def assert_the_same(now: dict[str, Any], before: dict[str, Any]) -> None:
     assert now.keys() == before.keys()
     assert [name for name, value in now.items() if value is not before[name]] == []
@@ -97,19 +79,17 @@ def assert_the_same(now: dict[str, Any], before: dict[str, Any]) -> None:
 
 @by_name
 def test_a_refused_fit_leaves_what_was(name):
-    prototype, fit = FITTED[name]
     wrong = np.c_[OTHER, OTHER, np.full(len(OTHER), np.nan)]
-    model = clone(prototype)
+    model = clone(FITTED[name])
     before = dict(vars(model))
     with pytest.raises(ValueError, match=r"NaN|could be fitted"):
-        quietly(fit, model, wrong)
+        many.fitted(model, wrong)
     assert_the_same(vars(model), before)
     with pytest.raises(NotFittedError):
         check_is_fitted(model)
-    quietly(fit, model, X)
-    before = dict(vars(model))
+    before = dict(vars(many.fitted(model, X)))
     with pytest.raises(ValueError, match=r"NaN|could be fitted"):
-        quietly(fit, model, wrong)
+        many.fitted(model, wrong)
     assert_the_same(vars(model), before)
     assert model.n_features_in_ == 3 if name != "margin" else model.estimator_.n_features_in_ == 3
 
@@ -117,13 +97,13 @@ def test_a_refused_fit_leaves_what_was(name):
 @pytest.mark.slow
 @by_name
 def test_an_interrupt_at_any_moment_leaves_what_was(name):
-    prototype, fit = FITTED[name]
-    model = quietly(fit, clone(prototype), X)
+    prototype = FITTED[name]
+    model = many.fitted(clone(prototype), X)
     # The first of equal fits also makes what is remembered.
     for _ in range(2):
         counted = clone(prototype)
         with interrupted_at(0) as made:
-            quietly(fit, counted, OTHER)
+            many.fitted(counted, OTHER)
     # A search calls tens of thousands of functions, which counting them slows down.
     moments = 4 if name in ("search", "auto") else 12
     for call in np.unique(np.linspace(1, made[0], moments, dtype=int)):
@@ -131,9 +111,9 @@ def test_an_interrupt_at_any_moment_leaves_what_was(name):
         parameters, before = dict(vars(unfitted)), dict(vars(model))
         for changed, state in ((unfitted, parameters), (model, before)):
             with pytest.raises(Interrupt), interrupted_at(call):
-                quietly(fit, changed, OTHER)
+                many.fitted(changed, OTHER)
             assert_the_same(vars(changed), state)
-    expected = quietly(fit, clone(prototype), X)
+    expected = many.fitted(clone(prototype), X)
     method = "transform" if hasattr(model, "transform") else "decision_function"
     np.testing.assert_array_equal(getattr(model, method)(X), getattr(expected, method)(X))
 
@@ -160,11 +140,11 @@ def test_a_warm_start_goes_on_from_the_last_fit_that_succeeded():
 
 
 def test_a_class_that_cannot_be_learned_leaves_the_known_ones():
-    model = in_two_classes(OpenSetClassifier(alpha=0.1), X)
+    model = many.fitted(OpenSetClassifier(alpha=0.1), X)
     before = dict(vars(model))
     with pytest.raises(ValueError, match="NaN"):
-        model.partial_add(np.full((20, 3), np.nan), "middle")
-    for act in (lambda: model.partial_add(OTHER, "middle"), lambda: model.remove("left")):
+        model.partial_add(np.full((20, 3), np.nan), 2)
+    for act in (lambda: model.partial_add(OTHER, 2), lambda: model.remove(0)):
         with pytest.raises(Interrupt), interrupted_at(3):
             act()
     assert_the_same(vars(model), before)

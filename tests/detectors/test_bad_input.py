@@ -203,18 +203,13 @@ def test_rows_at_which_a_callable_overflows_are_named(make, X, monkeypatch):
         model.predict(new)
 
 
-def narrow(A, B):
-    return np.exp(-40 * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+narrow = problems.rbf(40.0)
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        *(
-            make(kernel=kernel)
-            for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)
-            for kernel in (narrow,)
-        ),
+        *(make(kernel=narrow) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)),
         *(make(gamma=40.0) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)),
         KernelDensityDetector(bandwidth=0.05),
         LinearOneClassSlabSVM(),
@@ -223,7 +218,7 @@ def narrow(A, B):
         LabelFreeSearchCV(OneClassSVM(), {"gamma": [4.0, 40.0]}, cv=2),
         AutoSlabSVM(),
     ],
-    ids=lambda model: re.sub(r"<function (\w+) [^>]*>", r"\1", str(model)).replace(" ", "")[:60],
+    ids=lambda model: re.sub(r"<function [^>]*>", "narrow", str(model)).replace(" ", "")[:60],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
@@ -232,9 +227,8 @@ def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
     expected = clone(model).fit(X, **weights).decision_function(new)
     with np.errstate(all="raise"):
         np.testing.assert_array_equal(clone(model).fit(X, **weights).decision_function(new), expected)
-        classifier = OpenSetClassifier(model, calibration="margin") if isinstance(model, OneClassSVM) else None
-        if classifier is not None:
-            classifier.fit(X, np.arange(60) % 2).predict(new)
+        if isinstance(model, OneClassSVM):
+            OpenSetClassifier(model, calibration="margin").fit(X, np.arange(60) % 2).predict(new)
 
 
 def test_one_sample_with_all_the_weight_is_a_point(X):
@@ -245,32 +239,20 @@ def test_one_sample_with_all_the_weight_is_a_point(X):
     assert model.predict(X[7:8]) == 1
 
 
-@pytest.mark.warns("The slab has no width")
-def test_another_width_at_prediction_is_refused_with_a_precomputed_matrix():
-    given = OneClassSlabSVM(kernel="precomputed").fit(np.eye(10) + 0.5)
-    with refused("9 features.*expecting 10"):
-        given.predict(np.ones((3, 9)))
-    assert given.predict(np.ones((3, 10))).shape == (3,)
-
-
 @pytest.mark.warns("out of the kernel's reach of all others", cases=["smo"])
-@by_solver
-def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(solver, X):
-    model = OneClassSlabSVM(gamma="scale", solver=solver, max_iter=2, tol=1e-9)
+@pytest.mark.parametrize(
+    "model",
+    [OneClassSlabSVM(gamma="scale"), OneClassSlabSVM(gamma="scale", solver="interior-point"), OneClassSVM(), SVDD()],
+    ids=["smo", "interior-point", "one-class SVM", "SVDD"],
+)
+def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(model, X):
     with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
-        model.fit(X)
+        model.set_params(max_iter=1, tol=1e-9).fit(X)
     assert f"relative duality gap of {model.relative_gap_:.2g}" in str(caught[0].message)
     assert caught[0].filename == __file__  # a warning points at the line that called fit
-    assert model.n_iter_ == 2
+    assert model.n_iter_ == 1
     assert model.status_ == "iteration limit"
-    assert model.duality_gap_ > 1e-9 * model.dual_objective_
-
-
-@pytest.mark.parametrize("model", [SVDD, OneClassSVM])
-def test_the_others_warn_of_running_out_of_iterations_too(model, X):
-    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
-        model(max_iter=1, tol=1e-9).fit(X)
-    assert caught[0].filename == __file__
+    assert model.relative_gap_ > 1e-9
 
 
 @pytest.mark.parametrize(("d", "gamma"), [(10, 10.0), (2, 2.0)], ids=["collapsed", "half way"])
@@ -291,27 +273,6 @@ def test_many_more_features_than_samples_do_no_harm(kernel, solver):
     model = OneClassSlabSVM(kernel=kernel, solver=solver, nu_upper=0.1).fit(X)
     assert is_finite(model, X)
     assert model.status_ == "converged"
-
-
-@by_solver
-@pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-def test_two_samples_are_enough(kernel, solver):
-    X = np.array([[1.0, 2.0], [3.0, 1.0]])
-    for epsilon in (0.0, 2 / 3, 1.5):
-        with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
-            model = OneClassSlabSVM(kernel=kernel, solver=solver, epsilon=epsilon).fit(X)
-        assert np.isfinite(model.decision_function(X)).all()
-
-
-@pytest.mark.warns("The fitted w is zero")
-def test_outliers_far_away_do_no_harm(X):
-    far = np.concatenate([X, [[1e3, 1e3, 1e3], [1e6, 0.0, 0.0]]])
-    for kernel in ("rbf", "linear", *ADDITIVE):
-        model = OneClassSlabSVM(kernel=kernel, epsilon=0.2, nu_lower=0.2, nu_upper=0.1, gamma=0.5).fit(far)
-        assert is_finite(model, far)
-        formula, _ = problems.FORMULAS[kernel]
-        expansion = formula(far, far[model.support_]) @ model.dual_coef_[0]
-        np.testing.assert_allclose(model.project(far), expansion, rtol=1e-6, atol=1e-9)
 
 
 # Every detector refuses what the slab refuses.
@@ -371,15 +332,10 @@ def test_every_detector_warns_of_samples_that_are_all_equal(name, offsets):
 
 
 @by_name
-def test_every_detector_takes_constant_features_and_two_samples(name, X):
-    make = problems.FAMILY[name]
-    constant = np.column_stack([X, np.full(60, 3.0), np.zeros(60)])
-    assert np.isfinite(make().fit(constant).decision_function(constant)).all()
-    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
-        assert np.isfinite(make().fit(X[:2]).decision_function(X)).all()
+def test_every_detector_takes_many_more_features_than_samples(name):
     wide = np.random.default_rng(0).gamma(2.0, 1.0, (12, 3000))
     with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
-        assert np.isfinite(make().fit(wide).decision_function(wide)).all()
+        assert np.isfinite(problems.FAMILY[name]().fit(wide).decision_function(wide)).all()
 
 
 def test_a_c_that_no_multipliers_satisfy_is_refused_with_the_least_that_some_do(X):
@@ -674,7 +630,6 @@ def test_weights_of_all_kinds_are_read_or_refused(X):
         np.testing.assert_array_equal(OneClassSlabSVM().fit(X, sample_weight=weights).decision_function(X), usual)
     for weights, words, error in (
         ([HUGE] + [1] * 59, "sample_weight holds a whole number beyond", ValueError),
-        ({0: 1.0}, "sample_weight is a mapping", TypeError),
         (np.ma.array(np.ones(60), mask=X[:, 0] > 4), "sample_weight is a masked array", ValueError),
         (np.full(60, 1j), "Complex data not supported", ValueError),
         (["a"] * 60, "could not convert string", ValueError),

@@ -76,28 +76,10 @@ def test_rows_of_new_groups_are_accepted_as_foretold(n_groups, size, alike):
     assert_as_foretold(less, 0.05 / (n_groups + 1))
 
 
-@pytest.mark.parametrize("model", [OneClassSVM(), OneClassSlabSVM()])
-def test_groups_of_one_row_are_foretold_as_rows(model):
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    alone, each = (model.fit(X, groups=groups).expected_recall_ for groups in (None, np.arange(60)))
-    assert each == pytest.approx(alone, abs=1e-6)
-
-
 def test_of_planes_beyond_all_samples_one_more_row_may_be_stranger():
     assert foretold(np.ones((1, 9)), np.ones(9))[0] == pytest.approx(0.9)
     assert foretold(np.ones((2, 9)), np.ones(9))[0] == pytest.approx(0.8)
     assert foretold(-np.ones((1, 9)), np.ones(9))[0] == 0.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("estimator", [OneClassSVM(), OneClassSlabSVM()])
-def test_new_rows_are_accepted_as_foretold_by_refits(estimator):
-    rng, less = np.random.default_rng(0), []
-    for _ in range(60):
-        rows = rng.normal(size=(1050, 3))
-        model = estimator.fit(rows[:50])
-        less.append((model.predict(rows[50:]) == 1).mean() - model.expected_recall_)
-    assert_as_foretold(less, 0.0)
 
 
 def test_planes_that_estimates_put_off_by_half_a_standard_error_are_warned_of():

@@ -1,9 +1,6 @@
 """The linear slab from passes: the optimum, its certificate, and never more memory than a few bands."""
 
-import os
-import subprocess
 import sys
-import textwrap
 import warnings
 from dataclasses import replace
 
@@ -15,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import many
 from certificate import lowest_mean
+from processes import python
 from slabsvm import AutoSlabSVM, LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local
 from slabsvm.fitted.training import rows_in_place
@@ -236,11 +234,7 @@ def test_a_file_larger_than_the_memory_limit_is_learnt_from(tmp_path):
         some[:] = np.roll(rows, turn, axis=1)[: len(some)]
     X.flush()
     del X
-    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-    answer = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), str(path), str(limit)],
-        capture_output=True, text=True, check=False, env={**os.environ, **threads},
-    )  # fmt: skip
+    answer = python(code, path, limit, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     path.unlink()
     assert answer.returncode == 0, answer.stderr
     limited, line = answer.stdout.splitlines()

@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
+import problems
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -84,10 +84,6 @@ COPIED = [
 ]
 
 
-def rbf(X):
-    return np.exp(-0.3 * cdist(X, X, "sqeuclidean"))
-
-
 @pytest.mark.parametrize("model", COPIED, ids=str)
 @pytest.mark.parametrize("copies", [2, 3])
 @pytest.mark.parametrize("spread", [1e-9, 1e-4])
@@ -97,7 +93,7 @@ def test_near_copies_are_warned_of(model, copies, spread):
     X += spread * rng.normal(size=X.shape)
     precomputed = isinstance(model, OneClassSVM) and model.kernel == "precomputed"
     with pytest.warns(SlabCollapseWarning, match="100% of the distinct training rows have a near copy.*groups"):
-        clone(model).fit(rbf(X) if precomputed else X)
+        clone(model).fit(problems.rbf(0.3)(X, X) if precomputed else X)
 
 
 def test_what_the_warning_of_near_copies_says_is_so_and_each_remedy_helps():

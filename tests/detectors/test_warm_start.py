@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual.program import one_class_slab
 
 pytestmark = pytest.mark.numeric
 
@@ -58,10 +57,12 @@ def test_data_of_which_a_part_is_new_may_be_given(X):
     assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
 
 
-def test_the_same_fit_again_takes_no_steps(X):
+def test_the_same_fit_again_takes_no_steps_and_without_a_warm_start_as_many_as_before(X):
     model = OneClassSlabSVM(gamma="scale", warm_start=True, tol=1e-6).fit(X)
-    assert model.n_iter_ > 0
+    steps = model.n_iter_
+    assert steps > 0
     assert model.fit(X).n_iter_ == 0
+    assert model.set_params(warm_start=False).fit(X).n_iter_ == steps
 
 
 @pytest.mark.warns("of the training rows, and of rows that repeat them")
@@ -86,23 +87,3 @@ def test_nearby_models_take_fewer_steps_from_a_warm_start(X):
         cold += OneClassSlabSVM(gamma=gamma, nu_lower=nu_lower).fit(X).n_iter_
     # One model may take a round more on one processor than on another; of the six each takes about half of the steps.
     assert warm < cold
-
-
-def test_without_it_a_fit_starts_afresh(X):
-    model = OneClassSlabSVM().fit(X)
-    steps = model.n_iter_
-    assert model.fit(X).n_iter_ == steps
-
-
-def test_adjusted_multipliers_are_feasible_and_keep_what_they_can():
-    rng = np.random.default_rng(1)
-    dual = one_class_slab(np.ones(40), 0.2, 0.1, 2 / 3)
-    scores = rng.normal(size=40)
-    for share in (0.0, 0.5, 1.5):
-        multipliers = share * dual.linear_minimiser(scores)
-        adjusted = dual.adjust_sums(multipliers, scores)
-        assert (adjusted >= 0).all()
-        assert (adjusted <= dual.caps).all()
-        np.testing.assert_allclose(adjusted.sum(axis=1), dual.totals)
-    lowest = dual.linear_minimiser(scores)
-    np.testing.assert_array_equal(dual.adjust_sums(lowest, scores), lowest)

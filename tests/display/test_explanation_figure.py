@@ -30,7 +30,7 @@ def bars(figure):
     return [text.get_text() for text in axes.get_yticklabels()], lengths
 
 
-def test_bars_are_the_shares_those_that_push_out_on_top(tmp_path, X):
+def test_bars_are_the_shares_those_that_push_out_on_top(X):
     model = OneClassSlabSVM().fit(X)
     row = np.array([0.0, 9.0, 0.0, -9.0])
     figure = draw_explanation(model, row)
@@ -40,12 +40,6 @@ def test_bars_are_the_shares_those_that_push_out_on_top(tmp_path, X):
     assert labels == [f"x{j} = {row[j]:.4g}" for j in shares.argsort()]
     assert figure.axes[0].get_title(loc="left") == f"rejected: decision {shares.sum():.3g}"
     assert draw_explanation(model, X.mean(axis=0)).axes[0].get_title(loc="left").startswith("accepted")
-    figure.savefig(tmp_path / "reasons.png")
-    assert (tmp_path / "reasons.png").stat().st_size > 5_000
-    assert figure._repr_png_().startswith(b"\x89PNG")
-    boxes = [axes.get_tightbbox() for axes in figure.axes]
-    assert min(box.x0 for box in boxes) >= figure.bbox.x0
-    assert max(box.x1 for box in boxes) <= figure.bbox.x1
 
 
 def test_names_are_those_given_those_of_a_frame_or_numbers(X):
@@ -101,14 +95,12 @@ def test_of_many_features_the_most_telling_are_drawn():
 def test_colours_are_shares_over_the_largest_of_their_row(X):
     model = AutoSlabSVM().fit(X)
     rows = np.concatenate([X[:5], [[0.0, 0.0, 9.0, 0.0], [0.0, 0.0, 0.0, 1e200]]])
-    figure = draw_explanations(model, rows)
-    axes = figure.axes[0]
+    axes = draw_explanations(model, rows).axes[0]
     order = [int(text.get_text()[1:]) for text in axes.get_xticklabels()]
     shares = model.explain(rows)[:, order]
     assert np.asarray(axes.images[0].get_array()) == pytest.approx(shares / np.abs(shares).max(axis=1, keepdims=True))
     beside = [text.get_text() for text in axes.texts]
     assert beside == [f"{decision:.3g}" for decision in model.decision_function(rows)]
-    assert figure._repr_png_().startswith(b"\x89PNG")
     # More rows than have room for numbers.
     assert not draw_explanations(model, np.tile(X, (2, 1))).axes[0].texts
     assert ConformalDetector().fit(X).explain(X).shape == X.shape

@@ -15,7 +15,7 @@ X = RNG.normal(size=(200, 2))
 DETECTOR = OneClassSlabSVM().fit(X)
 
 
-def test_evidence_level_alarm_and_rates_are_drawn(tmp_path):
+def test_evidence_level_alarm_and_rates_are_drawn():
     monitor = DriftMonitor(DETECTOR).fit(RNG.normal(size=(100, 2)))
     read = monitor.update(RNG.normal(size=(150, 2)), np.ones(150))
     later = monitor.update(RNG.normal(2.0, size=(80, 2)))
@@ -30,8 +30,6 @@ def test_evidence_level_alarm_and_rates_are_drawn(tmp_path):
     assert rejection.get_ydata()[-1] == monitor.rate().share
     assert recall.get_ydata()[-1] == monitor.rate("recall").share
     assert [line.get_label() for line in below.lines] == ["rejection", "recall"]
-    above.figure.savefig(tmp_path / "monitor.png")
-    assert (tmp_path / "monitor.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_two_tests_are_drawn_into_a_figure_of_ones_own():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import problems
-from left_out import LAYOUTS, programs
+from left_out import LAYOUTS, kernel_matrix, programs
 from slabsvm.dual.active_set import ActiveSet, free_or_next, optimum_from, polished
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point
@@ -61,8 +61,7 @@ def test_a_path_leads_to_a_feasible_point_with_no_larger_gap(program, tol):
 @pytest.mark.parametrize("gamma", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_rough_solution_comes_to_the_optimum(layout, gamma, epsilon):
-    X = LAYOUTS[layout](np.random.default_rng(0), 150)
-    K = problems.rbf(gamma)(X, X)
+    K = kernel_matrix(layout, 150, gamma)
     dual = one_class_slab(np.ones(150), 0.1, 0.05, epsilon)
     solution = loop.solve(dual, Dense(K), tol=1e-3, tuning=PLAIN)
     found = polished(dual, Dense(K), solution)
@@ -76,8 +75,7 @@ def test_a_rough_solution_comes_to_the_optimum(layout, gamma, epsilon):
 def test_most_rough_solutions_come_to_the_optimum_at_once():
     gaps = []
     for layout, seed in [(layout, seed) for layout in LAYOUTS for seed in range(4)]:
-        X = LAYOUTS[layout](np.random.default_rng(seed), 200)
-        K = problems.rbf(1.0)(X, X)
+        K = kernel_matrix(layout, 200, seed=seed)
         for dual in (one_class(np.ones(200), 0.1), one_class_slab(np.ones(200), 0.1, 0.05, 2 / 3)):
             solution = loop.solve(dual, Dense(K), tol=1e-3, tuning=PLAIN)
             gaps.append(polished(dual, Dense(K), solution).relative_gap)
@@ -109,16 +107,14 @@ def test_with_the_identity_for_k_what_is_free_shares_evenly():
 
 
 def test_an_optimum_stays_what_it_is():
-    X = LAYOUTS["cloud"](np.random.default_rng(0), 80)
-    K = problems.rbf(1.0)(X, X)
+    K = kernel_matrix("cloud", 80)
     dual = one_class_slab(np.ones(80), 0.1, 0.05, 2 / 3)
     solution = loop.solve(dual, Dense(K), tol=1e-10)
     assert polished(dual, Dense(K), solution) is solution
 
 
 def test_what_both_planes_hold_of_a_sample_is_taken_from_both():
-    X = LAYOUTS["cloud"](np.random.default_rng(1), 80)
-    K = problems.rbf(1.0)(X, X)
+    K = kernel_matrix("cloud", 80, seed=1)
     dual = one_class_slab(np.ones(80), 0.1, 0.05, 2 / 3)
     solution = loop.solve(dual, Dense(K), tol=1e-3, tuning=PLAIN)
     shared = solution.multipliers + 0.1 * (dual.caps.min(axis=0) - solution.multipliers.max(axis=0)).clip(0.0)
@@ -132,8 +128,7 @@ def test_what_both_planes_hold_of_a_sample_is_taken_from_both():
 @pytest.mark.parametrize("epsilon", [0.95, 0.99, 1.05])
 def test_planes_that_are_one_are_found_so(epsilon):
     # Where K is near the identity and epsilon near 1, both planes hold much of most samples.
-    X = LAYOUTS["cloud"](np.random.default_rng(2), 200)
-    K = problems.rbf(30.0)(X, X)
+    K = kernel_matrix("cloud", 200, 30.0, seed=2)
     dual = one_class_slab(np.ones(200), 0.7, 0.6, epsilon)
     start = begun(dual, K, 0, apart=False)
     found = optimum_from(dual, Dense(K), start, 1e-12)

@@ -99,7 +99,7 @@ def test_new_samples_are_accepted_as_often_as_the_nus_ask(kernel):
         X, new = rng.gamma(16.0, 1 / 4, (150, 5)), rng.gamma(16.0, 1 / 4, (500, 5))
         model = OneClassSlabSVM(kernel=kernel, gamma=0.5, nu_lower=0.1, nu_upper=0.1, epsilon=0.2).fit(X)
         recalls.append((model.predict(new) == 1).mean())
-    # 12 models of 150 samples: the mean of their recalls has a standard error of about .012.
+    # 8 models of 150 samples: the mean of their recalls has a standard error of about .012.
     assert np.mean(recalls) == pytest.approx(0.8, abs=0.035)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import problems
-from left_out import LAYOUTS, refit, ring, without
+from left_out import LAYOUTS, each_left_out, kernel_matrix, refit, without
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.dual import active_set, unlearning
 from slabsvm.dual.active_set import free_or_next, polished
@@ -23,13 +23,10 @@ pytestmark = pytest.mark.numeric
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("epsilon", [0.0, 2 / 3])
 def test_paths_end_at_optima_of_the_rest(layout, epsilon):
-    X = LAYOUTS[layout](np.random.default_rng(0), 120)
-    K = problems.rbf(1.0)(X, X)
+    K = kernel_matrix(layout, 120)
     dual = one_class_slab(np.ones(120), 0.1, 0.05, epsilon)
     solution = loop.solve(dual, Dense(K), tol=1e-6)
-    held = np.flatnonzero(dual.beta(solution.multipliers))
-    paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
-    sets = [held[place : place + 1] for place in range(len(held))]
+    held, sets, paths = each_left_out(dual, K, solution)
     found = paths.without(sets)
     paths.descend(sets, found)
     scale = dual.scale(solution.objective, 1.0)
@@ -43,13 +40,11 @@ def test_paths_end_at_optima_of_the_rest(layout, epsilon):
 
 
 def test_the_gap_is_that_of_the_program_without_the_sample():
-    X = ring(np.random.default_rng(1), 80)
-    K = problems.rbf(2.0)(X, X)
+    K = kernel_matrix("ring", 80, 2.0, seed=1)
     dual = one_class(np.ones(80), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
-    held = np.flatnonzero(dual.beta(solution.multipliers))
-    paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
-    found = paths.without([held[place : place + 1] for place in range(len(held))])
+    held, sets, paths = each_left_out(dual, K, solution)
+    found = paths.without(sets)
     for place, i in enumerate(held):
         rest = without(dual, [i])
         values = np.delete(dual.beta(solution.multipliers) + found.changes[place], i)
@@ -60,8 +55,7 @@ def test_the_gap_is_that_of_the_program_without_the_sample():
 
 @pytest.mark.parametrize("layout", ["ring", "one feature", "tiny clusters"])
 def test_where_the_face_changes_the_closed_form_is_off_and_the_path_is_not(layout):
-    X = LAYOUTS[layout](np.random.default_rng(0), 100)
-    K = problems.rbf(1.0)(X, X)
+    K = kernel_matrix(layout, 100)
     dual = one_class(np.ones(100), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-10)
     held = np.flatnonzero(dual.beta(solution.multipliers))
@@ -75,7 +69,7 @@ def test_where_the_face_changes_the_closed_form_is_off_and_the_path_is_not(layou
 
 
 def test_where_nothing_can_take_what_leaves_the_closed_form_stays():
-    dual, K = one_class(np.ones(40), 1.0), problems.rbf(0.5)(*[LAYOUTS["cloud"](np.random.default_rng(0), 40)] * 2)
+    dual, K = one_class(np.ones(40), 1.0), kernel_matrix("cloud", 40, 0.5)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
     paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
     assert np.isnan(paths.without([np.array([3])]).gaps).all()
@@ -85,8 +79,7 @@ def test_where_nothing_can_take_what_leaves_the_closed_form_stays():
 
 @pytest.mark.parametrize("size", [1e-40, 1e40])
 def test_the_unit_of_the_kernel_changes_nothing(size):
-    X = ring(np.random.default_rng(2), 80)
-    K = problems.rbf(1.0)(X, X)
+    K = kernel_matrix("ring", 80, seed=2)
     dual = one_class_slab(np.ones(80), 0.1, 0.05, 0.2)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
     scaled = replace(
@@ -105,8 +98,7 @@ def test_the_unit_of_the_kernel_changes_nothing(size):
 
 
 def test_scores_that_are_not_exact_have_an_error(monkeypatch):
-    X = LAYOUTS["one feature"](np.random.default_rng(0), 200)
-    K = problems.rbf(1.0)(X, X)
+    K = kernel_matrix("one feature", 200)
     dual = one_class(np.ones(200), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
     monkeypatch.setattr(unlearning, "EVENTS", 0)
@@ -125,8 +117,7 @@ def few_left_out(monkeypatch):
 def test_of_many_samples_some_that_are_left_out_exactly_correct_the_others(layout, n_planes, few_left_out):
     accepted = []
     for seed in range(4):
-        X = LAYOUTS[layout](np.random.default_rng(seed), 300)
-        K = problems.rbf(3.0)(X, X)
+        K = kernel_matrix(layout, 300, 3.0, seed=seed)
         dual = one_class(np.ones(300), 0.5) if n_planes == 1 else one_class_slab(np.ones(300), 0.4, 0.1, 0.5)
         solution = polished(dual, Dense(K), loop.solve(dual, Dense(K), tol=1e-6), 1e-12)
         exact = leave_one_out(dual, Dense(K), solution).scores
@@ -140,14 +131,11 @@ def test_of_many_samples_some_that_are_left_out_exactly_correct_the_others(layou
 
 
 def test_descents_bring_paths_that_do_not_arrive_nearer(monkeypatch):
-    X = LAYOUTS["one feature"](np.random.default_rng(0), 200)
-    K = problems.rbf(1.0)(X, X)
+    K = kernel_matrix("one feature", 200)
     dual = one_class_slab(np.ones(200), 0.1, 0.05, 2 / 3)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
-    held = np.flatnonzero(dual.beta(solution.multipliers))
-    sets = [held[place : place + 1] for place in range(len(held))]
     monkeypatch.setattr(unlearning, "EVENTS", 1)
-    paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
+    _, sets, paths = each_left_out(dual, K, solution)
     found = paths.without(sets)
     before, arrived = found.gaps.copy(), found.exact.copy()
     assert not arrived.all()
@@ -161,8 +149,7 @@ def test_descents_bring_paths_that_do_not_arrive_nearer(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["ring", "tiny clusters"])
 def test_the_planes_of_many_samples_are_where_exact_scores_put_them(layout):
-    X = LAYOUTS[layout](np.random.default_rng(3), 1500)
-    K = problems.rbf(3.0)(X, X)
+    K = kernel_matrix(layout, 1500, 3.0, seed=3)
     dual = one_class(np.ones(1500), 0.5)
     solution = polished(dual, Dense(K), loop.solve(dual, Dense(K), tol=1e-6), 1e-10)
     assert np.count_nonzero(dual.beta(solution.multipliers)) > 600
@@ -177,8 +164,7 @@ def test_the_planes_of_many_samples_are_where_exact_scores_put_them(layout):
 
 
 def test_what_is_not_left_out_exactly_is_in_the_error(few_left_out):
-    X = LAYOUTS["tiny clusters"](np.random.default_rng(3), 300)
-    K = problems.rbf(3.0)(X, X)
+    K = kernel_matrix("tiny clusters", 300, 3.0, seed=3)
     dual = one_class(np.ones(300), 0.5)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
     assert leave_one_out(dual, Dense(K), solution, exact=100).error > 0.0
@@ -191,8 +177,7 @@ def test_what_is_not_left_out_exactly_is_in_the_error(few_left_out):
 
 @pytest.mark.parametrize("n_planes", [1, 2])
 def test_few_support_vectors_of_many_samples_are_all_exact(n_planes):
-    X = LAYOUTS["cloud"](np.random.default_rng(0), 120)
-    K = problems.rbf(0.01)(X, X)
+    K = kernel_matrix("cloud", 120, 0.01)
     dual = one_class(np.ones(120), 0.02) if n_planes == 1 else one_class_slab(np.ones(120), 0.02, 0.02, 0.5)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
     assert np.count_nonzero(dual.beta(solution.multipliers)) < 8
@@ -205,7 +190,7 @@ def test_few_support_vectors_of_many_samples_are_all_exact(n_planes):
 @pytest.mark.slow
 @pytest.mark.warns("Leave-one-out scores are estimates here", cases=["one feature"])
 @pytest.mark.parametrize("estimator", [OneClassSVM(), OneClassSlabSVM()])
-@pytest.mark.parametrize("layout", ["ring", "one feature", "tiny clusters"])
+@pytest.mark.parametrize("layout", ["cloud", "ring", "one feature", "tiny clusters"])
 def test_new_rows_are_accepted_as_often_as_foretold(estimator, layout):
     off = []
     for seed in range(12):

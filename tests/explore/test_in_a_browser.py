@@ -108,6 +108,16 @@ def place_of(page: Any, point: list[float]) -> tuple[float, float]:
     return box["x"] + 1 + x, box["y"] + 1 + y
 
 
+def dragged(page: Any, first: list[float], *stops: list[float], steps: int = 5) -> None:
+    """Press the mouse at a point, lead it to others, release it, and wait for the answer."""
+    page.mouse.move(*place_of(page, first))
+    page.mouse.down()
+    for stop in stops:
+        page.mouse.move(*place_of(page, stop), steps=steps)
+    page.mouse.up()
+    settled(page)
+
+
 @pytest.mark.slow
 def test_it_begins_with_a_slab_and_a_star(either):
     accepted = assert_shows_what_the_library_says(either)
@@ -126,12 +136,7 @@ def test_points_are_clicked_dragged_and_undone(page):
     points = state(page)["points"]
     assert points[:-1] == before
     assert points[-1] == pytest.approx([-3.0, 2.5], abs=0.02)
-    page.mouse.move(*place_of(page, points[-1]))
-    page.mouse.down()
-    page.mouse.move(*place_of(page, [2.0, 1.0]), steps=5)
-    page.mouse.move(*place_of(page, [3.0, 2.5]), steps=5)
-    page.mouse.up()
-    settled(page)
+    dragged(page, points[-1], [2.0, 1.0], [3.0, 2.5])
     assert state(page)["points"][-1] == pytest.approx([3.0, 2.5], abs=0.02)
     assert_shows_what_the_library_says(page)
     page.click("#undo")
@@ -146,11 +151,7 @@ def test_points_are_clicked_dragged_and_undone(page):
 
 @pytest.mark.slow
 def test_the_star_is_dragged_and_judged(page):
-    page.mouse.move(*place_of(page, state(page)["star"]))
-    page.mouse.down()
-    page.mouse.move(*place_of(page, [1.9, 0.2]), steps=4)
-    page.mouse.up()
-    settled(page)
+    dragged(page, state(page)["star"], [1.9, 0.2])
     assert page.inner_text("#verdict") == "Accepted: between the planes."
     assert fitted(page).predict(scaled(page, [state(page)["star"]])) == [1]
 
@@ -242,19 +243,11 @@ def test_a_frame_shows_the_verdict_and_the_sliders_at_once(opened, tmp_path, wid
 @pytest.mark.slow
 def test_a_cloud_is_painted_and_erased(page):
     page.click("label[for=tool-paint]")
-    page.mouse.move(*place_of(page, [-3.0, -2.0]))
-    page.mouse.down()
-    page.mouse.move(*place_of(page, [-1.0, -2.0]), steps=8)
-    page.mouse.up()
-    settled(page)
+    dragged(page, [-3.0, -2.0], [-1.0, -2.0], steps=8)
     painted_points = len(state(page)["points"])
     assert painted_points > 125
     page.click("label[for=tool-erase]")
-    page.mouse.move(*place_of(page, [-3.5, -2.0]))
-    page.mouse.down()
-    page.mouse.move(*place_of(page, [0.0, -2.0]), steps=20)
-    page.mouse.up()
-    settled(page)
+    dragged(page, [-3.5, -2.0], [0.0, -2.0], steps=20)
     assert len(state(page)["points"]) < painted_points
     assert_shows_what_the_library_says(page)
 

@@ -1,12 +1,12 @@
 """The campaign of faults in brief: what it finds in seconds, and that it finds what is broken."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from processes import python
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows forks no processes")
 
@@ -33,13 +33,7 @@ print(json.dumps(found))
 
 @pytest.fixture(name="found", scope="module")
 def found_in_brief():
-    run = subprocess.run(
-        [sys.executable, "-c", BRIEF, str(ROOT / "campaigns"), str(ROOT / "tests")],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = python(BRIEF, ROOT / "campaigns", ROOT / "tests", OPENBLAS_NUM_THREADS="1")
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 

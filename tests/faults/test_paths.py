@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import slabsvm
+from processes import python
 
 # Hears of all that is written, made, renamed or removed, from before the first import of the package.
 HEARD = """
@@ -58,20 +57,13 @@ print(json.dumps({"heard": [os.fsdecode(path) for path in heard if not isinstanc
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_nothing_is_written_but_what_is_named_and_the_compilation_cache(tmp_path):
+def test_nothing_is_written_but_what_is_named_and_the_compilation_cache(tmp_path, monkeypatch):
     folder = tmp_path / "named"
     folder.mkdir()
     # To compile all loops anew takes a minute: their cache stays where it is, beside them.
     cache = Path(slabsvm.__file__).parent / "compiled" / "__pycache__"
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", HEARD, folder],
-        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    run = python(HEARD, folder, flags=("-W", "ignore"), PYTHONDONTWRITEBYTECODE="1")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
     allowed = [folder, cache, *map(Path, found["of matplotlib"])]

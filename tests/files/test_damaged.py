@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
-from damage import ACCIDENTS, DOCUMENT, MALICE, read, written
+from damage import ACCIDENTS, DOCUMENT, MALICE, edited, read, written
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
@@ -141,9 +141,7 @@ FIT = ("model", "fitted", "fit")
     ids=range(15),
 )
 def test_an_error_says_what_is_wrong_and_where(change, text, members, tmp_path):
-    document = json.loads(members[DOCUMENT])
-    change(document)
-    assert re.search(text, refusal(with_document(members, document), tmp_path / "model.slab"))
+    assert re.search(text, refusal(edited(members, change), tmp_path / "model.slab"))
 
 
 def test_files_of_other_kinds_are_named(members, tmp_path):
@@ -265,15 +263,12 @@ def test_a_document_is_no_larger_than_its_file_allows(members, tmp_path):
 
 
 def test_an_error_is_a_sentence_that_means_nothing_to_a_terminal(members, tmp_path):
-    document = json.loads(members[DOCUMENT])
-    document["model"]["parameters"]["\x1b[2J\n" + 10**5 * "x"] = 1
-    text = refusal(with_document(members, document), tmp_path / "file")
+    strange = at("model", "parameters", **{"\x1b[2J\n" + 10**5 * "x": 1})
+    text = refusal(edited(members, strange), tmp_path / "file")
     assert r"\x1b[2J\nxxx" in text
     assert text.isprintable()
     assert len(text) < 1000
-    document["model"] = "\x1b[2J" * 1000
-    text = refusal(with_document(members, document), tmp_path / "file")
-    assert text.isprintable()
+    assert refusal(edited(members, at(model="\x1b[2J" * 1000)), tmp_path / "file").isprintable()
 
 
 def test_a_bottomless_document_is_refused(members, tmp_path):
@@ -294,10 +289,8 @@ def test_a_bottomless_document_is_refused(members, tmp_path):
 def test_parameters_that_scikit_learn_takes_and_no_fit_does_are_refused(model, name, value, text, tmp_path):
     path = tmp_path / "model.slab"
     save(model.fit(X, np.arange(40) % 2), path)
-    members = read(path.read_bytes())
-    document = json.loads(members[DOCUMENT])
-    document["model"]["parameters"][name] = value
-    assert text in refusal(with_document(members, document), path)
+    change = at("model", "parameters", **{name: value})
+    assert text in refusal(edited(read(path.read_bytes()), change), path)
 
 
 @pytest.mark.parametrize(
@@ -314,10 +307,7 @@ def test_parameters_that_scikit_learn_takes_and_no_fit_does_are_refused(model, n
     ids=range(6),
 )
 def test_labels_are_of_their_type_and_no_larger_than_their_words(label, saved, tmp_path):
-    members = read(saved["open set"][0])
-    document = json.loads(members[DOCUMENT])
-    document["model"]["parameters"]["unknown_label"] = label
-    content = with_document(members, document)
+    content = edited(read(saved["open set"][0]), at("model", "parameters", unknown_label=label))
     tracemalloc.start()
     assert "unknown_label" in refusal(content, tmp_path / "file")
     assert tracemalloc.get_traced_memory()[1] < 100e6
@@ -329,7 +319,5 @@ def test_a_pipeline_has_no_cache_in_a_file(tmp_path):
     path = tmp_path / "model.slab"
     save(make_pipeline(OneHotEncoder(), memory=str(tmp_path / "cache")), path)
     assert load(path).memory is None
-    members = read(path.read_bytes())
-    document = json.loads(members[DOCUMENT])
-    document["model"]["parameters"]["memory"] = str(tmp_path / "cache")
-    assert "parameters.memory is a parameter that no file holds" in refusal(with_document(members, document), path)
+    content = edited(read(path.read_bytes()), at("model", "parameters", memory=str(tmp_path / "cache")))
+    assert "parameters.memory is a parameter that no file holds" in refusal(content, path)

@@ -1,13 +1,13 @@
 """Models that went through a file: what they decide, what they can still do, and what is refused."""
 
 import json
-import subprocess
 import sys
 import zipfile
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import OutlierMixin, clone
@@ -29,6 +29,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC
 
 import slabsvm
+from processes import python
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -224,8 +225,7 @@ def test_imputers_and_encoders_come_back(steps, rows, path):
 
 
 def test_names_of_features_come_back(path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=["a", "b", "ä", "d e"])
+    frame = pd.DataFrame(X, columns=["a", "b", "ä", "d e"])
     model = make_pipeline(StandardScaler(), OneClassSlabSVM()).fit(frame)
     save(model, path)
     loaded = load(path)
@@ -236,12 +236,11 @@ def test_names_of_features_come_back(path):
 
 
 def test_what_set_output_asked_for_comes_back(path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=list("abcd"))
+    frame = pd.DataFrame(X, columns=list("abcd"))
     model = make_pipeline(StandardScaler(), MinMaxScaler(), OneClassSVM()).set_output(transform="pandas").fit(frame)
     save(model, path)
     loaded = load(path)
-    pandas.testing.assert_frame_equal(loaded[:2].transform(frame), model[:2].transform(frame))
+    pd.testing.assert_frame_equal(loaded[:2].transform(frame), model[:2].transform(frame))
     np.testing.assert_array_equal(loaded.decision_function(frame), model.decision_function(frame))
 
 
@@ -288,13 +287,12 @@ def test_what_only_training_needs_can_be_left_out(path):
 
 
 def test_training_rows_in_a_frame_are_refused_and_can_be_left_out(path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X)
+    frame = pd.DataFrame(X)
     model = OpenSetClassifier(classifier=SVC()).fit(frame, LABELS)
     with pytest.raises(ModelFileError, match=r"training rows in a DataFrame.*training=False"):
         save(model, path)
     save(model, path, training=False)
-    np.testing.assert_array_equal(load(path).predict(NEW), model.predict(pandas.DataFrame(NEW)))
+    np.testing.assert_array_equal(load(path).predict(NEW), model.predict(pd.DataFrame(NEW)))
 
 
 @pytest.mark.parametrize(
@@ -362,7 +360,7 @@ except OSError as error:
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit of a file's size here")
 def test_a_full_disk_leaves_what_was_there(path):
     path.write_text("before")
-    run = subprocess.run([sys.executable, "-c", FULL_DISK, path], capture_output=True, text=True, check=False)
+    run = python(FULL_DISK, path)
     assert (run.returncode, run.stderr) == (7, "")
     assert path.read_text() == "before"
     assert list(path.parent.iterdir()) == [path]

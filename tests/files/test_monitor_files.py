@@ -1,6 +1,5 @@
 """A monitor comes back from a file as it was, and goes on bit for bit; what no stream would have made is refused."""
 
-import json
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,7 +8,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from damage import DOCUMENT, read, written
+from damage import edited, read
 from slabsvm import ConformalDetector, DriftMonitor, OneClassSlabSVM, OpenSetClassifier
 from slabsvm.files import ModelFileError, load, save
 
@@ -68,10 +67,6 @@ def members(tmp_path_factory):
     return read(path.read_bytes())
 
 
-def course_of(document):
-    return document["model"]["fitted"]["course"]
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -89,9 +84,7 @@ def course_of(document):
     ids=range(10),
 )
 def test_what_no_stream_would_have_made_is_refused(members, change, words, tmp_path):
-    document = json.loads(members[DOCUMENT])
-    change(course_of(document))
-    (tmp_path / "m").write_bytes(written({**members, DOCUMENT: json.dumps(document).encode()}))
+    (tmp_path / "m").write_bytes(edited(members, lambda document: change(document["model"]["fitted"]["course"])))
     with pytest.raises(ModelFileError, match=words):
         load(tmp_path / "m")
 

@@ -3,6 +3,7 @@
 import os
 import warnings
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -181,16 +182,9 @@ def assert_agrees(model: Any, new: np.ndarray, dtype: Any, *, n_far: int = N_FAR
 
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize(("name", "kernel"), [*product(FAMILY, KERNELS), *((name, "rbf") for name in OTHERS)])
 def test_every_detector_and_kernel_answers_as_in_python(name, kernel, dtype):
     assert_agrees(of_family(name, kernel), rows(kind_of(kernel))[1], dtype)
-
-
-@pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("name", OTHERS)
-def test_every_other_detector_answers_as_in_python(name, dtype):
-    assert_agrees(of_family(name), rows("any")[1], dtype)
 
 
 @pytest.mark.slow

@@ -293,17 +293,16 @@ class TestArrays:
         np.save(tmp_path / "o.npy", np.array([["a", 1]], dtype=object))
         np.save(tmp_path / "v.npy", np.zeros(3))
         np.savez(tmp_path / "two.npz", train=np.zeros((2, 2)), test=np.zeros((2, 2)))
-        with pytest.raises(TableError, match=r"it is no NPY file of numbers.*Python objects"):
-            whole(tmp_path / "o.npy", Reading())
-        with pytest.raises(TableError, match=r"an array of float64 with the shape \(3,\)"):
-            whole(tmp_path / "v.npy", Reading())
-        with pytest.raises(TableError, match=r"it holds 2 arrays, 'train', 'test'\. Say which one \(array\)"):
-            whole(tmp_path / "two.npz", Reading())
-        with pytest.raises(TableError, match="it holds no array 'rest', but 'train', 'test'"):
-            whole(tmp_path / "two.npz", Reading(array="rest"))
         np.savez(tmp_path / "none.npz")
-        with pytest.raises(TableError, match=r"it holds no array$"):
-            whole(tmp_path / "none.npz", Reading())
+        for name, how, text in (
+            ("o.npy", {}, r"it is no NPY file of numbers.*Python objects"),
+            ("v.npy", {}, r"an array of float64 with the shape \(3,\)"),
+            ("two.npz", {}, r"it holds 2 arrays, 'train', 'test'\. Say which one \(array\)"),
+            ("two.npz", {"array": "rest"}, "it holds no array 'rest', but 'train', 'test'"),
+            ("none.npz", {}, r"it holds no array$"),
+        ):
+            with pytest.raises(TableError, match=text):
+                whole(tmp_path / name, Reading(**how))
 
     @pytest.mark.parametrize(
         ("header", "text"),
@@ -395,23 +394,14 @@ def test_an_error_means_nothing_to_a_terminal(tmp_path):
 
 
 @needs_pyarrow
-@pytest.mark.parametrize("keep", [0.1, 0.5, 0.95])
-def test_a_parquet_file_that_was_cut_short(tmp_path, frame, keep):
-    frame.to_parquet(tmp_path / "t.parquet")
-    content = (tmp_path / "t.parquet").read_bytes()
-    (tmp_path / "c.parquet").write_bytes(content[: int(keep * len(content))])
-    with pytest.raises(TableError, match="it is no Parquet file, or was cut short"):
-        whole(tmp_path / "c.parquet", Reading())
-
-
-@needs_pyarrow
-def test_a_parquet_file_that_is_damaged_inside(tmp_path, frame):
-    frame.to_parquet(tmp_path / "t.parquet")
-    content = bytearray((tmp_path / "t.parquet").read_bytes())
-    content[20:400] = bytes(380)
-    (tmp_path / "t.parquet").write_bytes(content)
-    with pytest.raises(TableError, match="it is damaged, or was cut short"):
-        whole(tmp_path / "t.parquet", Reading())
+@pytest.mark.parametrize("harm", [0.1, 0.5, 0.95, "inside"])
+def test_a_parquet_file_that_was_cut_short_or_is_damaged_inside(tmp_path, frame, harm):
+    path = tmp_path / "t.parquet"
+    frame.to_parquet(path)
+    content, inside = path.read_bytes(), harm == "inside"
+    path.write_bytes(content[:20] + bytes(380) + content[400:] if inside else content[: int(harm * len(content))])
+    with pytest.raises(TableError, match=f"it is {'damaged' if inside else 'no Parquet file'}, or was cut short"):
+        whole(path, Reading())
 
 
 def test_a_pyarrow_that_does_not_load_is_named_with_its_reason(tmp_path, monkeypatch):

@@ -64,18 +64,3 @@ def test_a_thread_that_divides_its_own_task_waits_for_no_other():
     with ThreadPoolExecutor(1) as other:
         other.submit(gram.divide, lambda _: gram.divide(done.append, range(5)), range(8)).result(timeout=60)
     assert sorted(done) == sorted(list(range(5)) * 8)
-
-
-def test_each_value_of_a_square_is_computed_once(monkeypatch):
-    gram = Computed(RBF(0.3), rows(RBF(0.3)))
-    sizes, block = [], gram.block
-    monkeypatch.setattr(
-        gram,
-        "block",
-        lambda rows, columns, *rest, **more: (
-            sizes.append(len(rows) * len(columns)) or block(rows, columns, *rest, **more)
-        ),
-    )
-    Blocks(gram, np.float32, 0.0).times(np.ones(M))
-    # Tiles on the diagonal are computed whole.
-    assert sum(sizes) <= M * (M + module.TILE) / 2

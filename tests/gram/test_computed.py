@@ -107,21 +107,6 @@ def exact(gamma, X, Z):
     return np.exp(-gamma * ((X[:, None] - Z) ** 2).sum(axis=2))
 
 
-def test_distances_are_computed_once(X, monkeypatch):
-    computed, exponents = [], RBF.exponents
-
-    def counted(kernel, left, right):
-        computed.append(left.shape[0] * right.shape[0])
-        return exponents(kernel, left, right)
-
-    monkeypatch.setattr(RBF, "exponents", counted)
-    gram_of = SharedDistances(1e9, [X[:30]])
-    for gamma in (0.3, 1.1, 0.3):
-        gram_of(RBF(gamma, X.mean(axis=0)), X, 2).block(np.arange(50), None)
-    # The distances from one sample say whether any is infinite.
-    assert sum(computed) == (len(X) + 30) * (len(X) + 1)
-
-
 @pytest.mark.parametrize("form", [np.asarray, np.float32, sp.csr_array], ids=lambda made: made.__name__)
 def test_a_search_has_everything_at_each_gamma(form, X):
     samples, held_out, strangers = form(X[:80]), form(X[80:120]), form(X[300:310])
@@ -143,14 +128,6 @@ def test_a_search_has_everything_at_each_gamma(form, X):
         assert np.abs(single - K[np.ix_(some, others)]).max() <= gram.single_precision_error
         for values, table in zip(gram_of.judged(), tables[1:], strict=True):
             np.testing.assert_allclose(values, exact(gamma, table, tables[0]), atol=1e-14)
-
-
-def test_while_the_kernel_is_the_same_so_is_what_gives_access_to_it(X):
-    kernel, gram_of = RBF.at(0.3, X, np.ones(len(X))), SharedDistances(1e9, [])
-    gram = gram_of(kernel, X, 1)
-    assert gram_of(RBF(kernel.gamma, kernel.centre), X, 1) is gram
-    assert gram_of(kernel, X, 2) is not gram
-    assert gram_of(RBF(2.0, kernel.centre), X, 1) is not gram
 
 
 def test_a_block_of_everything_is_a_copy(X):

@@ -1,11 +1,10 @@
 """The campaign of laws notices a planted fault by the law, not by an error that it ends in, and ends with status 1."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from processes import python
 
 ROOT = Path(__file__).parents[2]
 PLANTED = """
@@ -44,13 +43,7 @@ print("unnoticed", ends())
 
 @pytest.mark.slow
 def test_a_campaign_ends_with_1_where_a_law_was_broken_or_missed_its_fault(tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-c", PLANTED, str(ROOT / "campaigns"), str(tmp_path / "laws.json")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = python(PLANTED, ROOT / "campaigns", tmp_path / "laws.json")
     assert run.returncode == 0, run.stderr
     said = dict(line.rsplit(" ", 1) for line in run.stdout.splitlines() if "|" not in line and " " in line)
     assert int(said["found after"]) > 0

@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from positives import classes as samples
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.openset.classifier import OpenSetClassifier
@@ -29,14 +30,8 @@ from slabsvm.openset.classwise import NormalisedMargin
 
 pytestmark = pytest.mark.numeric
 
-CENTRES = {"a": (0.0, 0.0), "b": (8.0, 0.0), "c": (0.0, 8.0)}
 NUMBERS = np.repeat([0, 1, 2], 60)
-
-
-def samples(count: int, seed: int, labels: str = "abc") -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
-    X = np.concatenate([random.normal(size=(count, 2)) + CENTRES[label] for label in labels])
-    return X, np.repeat(list(labels), count)
+with_classifiers = pytest.mark.parametrize("classifier", [None, SVC()], ids=["detectors", "classifier"])
 
 
 @pytest.fixture(scope="module", name="known")
@@ -44,18 +39,14 @@ def training() -> tuple[np.ndarray, np.ndarray]:
     return samples(60, 0)
 
 
+def states(models) -> list[str]:
+    """Return a hash of each model's state to the last bit, whichever equal strings are one object and as it travels."""
+    return [joblib.hash(pickle.loads(pickle.dumps(model))) for model in models]
+
+
 @pytest.fixture(scope="module", name="far")
 def strangers() -> np.ndarray:
     return np.random.default_rng(1).normal(size=(30, 2)) + np.array([30.0, 30.0])
-
-
-def bytes_of(models) -> list[bytes]:
-    return [pickle.dumps(model) for model in models]
-
-
-def contents(models) -> list[str]:
-    """Return a hash of each model's state to the last bit, whichever equal strings are one object and as it travels."""
-    return [joblib.hash(pickle.loads(pickle.dumps(model))) for model in models]
 
 
 # At the default alpha some of the training rows are rejected, which the checks of a classifier do not want.
@@ -99,17 +90,6 @@ def test_each_model_is_that_of_its_class_alone(known):
         np.testing.assert_array_equal(model.score_samples(X), alone.score_samples(X))
 
 
-def test_p_values_and_decisions_have_a_column_for_each_class(known):
-    X, y = known
-    classifier = OpenSetClassifier().fit(X, y)
-    p, decisions = classifier.p_values(X), classifier.decisions(X)
-    assert p.shape == decisions.shape == (len(X), 3)
-    np.testing.assert_array_equal(decisions >= 0, p > 0.05)
-    np.testing.assert_array_equal(classifier.decision_function(X), decisions)
-    two = OpenSetClassifier().fit(X[y != "c"], y[y != "c"])
-    np.testing.assert_allclose(two.decision_function(X), two.decisions(X) @ [-1, 1])
-
-
 def test_the_normalised_margin_of_a_slab_is_the_distance_to_its_planes_over_half_its_width(known):
     X, y = known
     model = (
@@ -124,43 +104,81 @@ def test_the_normalised_margin_of_a_slab_is_the_distance_to_its_planes_over_half
     assert model.decision_function(X[y == "a"]).max() == pytest.approx(1.0)
 
 
+@with_classifiers
+def test_p_values_decisions_and_predictions_agree(classifier, known, far):
+    X, y = known
+    make = OpenSetClassifier(classifier=classifier)
+    model, new = clone(make).fit(X, y), np.vstack([samples(50, 3)[0], far])
+    p, decisions = model.p_values(new), model.decisions(new)
+    assert p.shape == decisions.shape == (len(new), 3)
+    np.testing.assert_array_equal(decisions >= 0, p > 0.05 + 1e-12)
+    np.testing.assert_array_equal(model.decision_function(new), decisions)
+    answers = model.predict(new)
+    stands = decisions.max(axis=1) >= 0
+    np.testing.assert_array_equal(answers[stands], model.classes_[decisions.argmax(axis=1)][stands])
+    assert set(answers[~stands]) == {"unknown"}
+    for alpha in (0.1, 0.3):
+        other = clone(make).set_params(alpha=alpha).fit(X, y)
+        np.testing.assert_array_equal(model.predict(new, alpha=alpha), other.predict(new))
+        np.testing.assert_array_equal(model.decisions(new, alpha=alpha) >= 0, p > alpha + 1e-12)
+    two = clone(make).fit(X[y != "c"], y[y != "c"])
+    np.testing.assert_allclose(two.decision_function(new), two.decisions(new) @ [-1, 1])
+
+
 # Classes that come and go
 
 
+@pytest.mark.parametrize(
+    ("classifier", "method"), [(None, "split"), (SVC(), "split"), (SVC(), "cross")], ids=["detectors", "SVC", "folds"]
+)
 @pytest.mark.parametrize("new", ["A", "b", "z"])
-def test_an_added_class_leaves_the_other_models_as_they_are_and_is_what_fit_would_make(new, known):
+def test_an_added_class_leaves_the_other_models_as_they_are_and_is_what_fit_would_make(new, classifier, method, known):
     X, y = known
-    names = np.where(y == "b", new, y)
-    classifier = OpenSetClassifier(random_state=3).fit(X[y != "b"], y[y != "b"])
-    before, objects = bytes_of(classifier.models_), list(classifier.models_)
-    classifier.partial_add(X[y == "b"], new)
-    added = list(classifier.classes_).index(new)
-    rest = [model for place, model in enumerate(classifier.models_) if place != added]
+    make = OpenSetClassifier(classifier=classifier, method=method, random_state=3)
+    model = clone(make).fit(X[y != "b"], y[y != "b"])
+    before, objects, old = states(model.models_), list(model.models_), getattr(model, "classifiers_", [])
+    model.partial_add(X[y == "b"], new)
+    rest = [one for label, one in zip(model.classes_, model.models_, strict=True) if label != new]
     assert all(one is other for one, other in zip(rest, objects, strict=True))
-    assert bytes_of(rest) == before
-    whole = OpenSetClassifier(random_state=3).fit(X, names)
-    np.testing.assert_array_equal(classifier.classes_, whole.classes_)
-    np.testing.assert_array_equal(classifier.decisions(X), whole.decisions(X))
+    assert states(rest) == before
+    whole = make.fit(X, np.where(y == "b", new, y))
+    np.testing.assert_array_equal(model.classes_, whole.classes_)
+    np.testing.assert_array_equal(model.decisions(X), whole.decisions(X))
+    assert all(list(one.classes_) == list(whole.classes_) for one in getattr(model, "classifiers_", []))
+    # A removed class is as if it had never been there.
+    model.remove(new)
+    assert list(model.classes_) == ["a", "c"]
+    assert states(model.models_) == before
+    assert states(getattr(model, "classifiers_", [])) == states(old)
+    assert set(model.predict(X[y == "b"])) == {"unknown"}
 
 
-def test_an_added_class_costs_one_fit(known, monkeypatch):
+@with_classifiers
+def test_an_added_class_costs_one_fit_of_a_detector_and_one_of_the_classifier(classifier, known, monkeypatch):
     X, y = known
-    classifier = OpenSetClassifier().fit(X[y != "b"], y[y != "b"])
-    fits = []
-    fit = OneClassSlabSVM.fit
-    monkeypatch.setattr(OneClassSlabSVM, "fit", lambda self, *args: fits.append(1) or fit(self, *args))
-    classifier.partial_add(X[y == "b"], "b")
-    assert len(fits) == 1
+    model, fits = OpenSetClassifier(classifier=classifier).fit(X[y != "b"], y[y != "b"]), []
+    for kind in (OneClassSlabSVM, SVC):
+
+        def counting(self, *args, kind=kind, fit=kind.fit):
+            fits.append(kind)
+            return fit(self, *args)
+
+        monkeypatch.setattr(kind, "fit", counting)
+    model.partial_add(X[y == "b"], "b")
+    assert fits == ([OneClassSlabSVM] if classifier is None else [OneClassSlabSVM, SVC])
 
 
-def test_a_removed_class_is_unknown_and_the_other_models_stay(known):
-    X, y = known
-    classifier = OpenSetClassifier().fit(X, y)
-    before = bytes_of(classifier.models_)
-    classifier.remove("b")
-    assert list(classifier.classes_) == ["a", "c"]
-    assert bytes_of(classifier.models_) == [before[0], before[2]]
-    assert set(classifier.predict(X[y == "b"])) == {"unknown"}
+@pytest.mark.parametrize(
+    ("classifier", "changed"),
+    [(None, {"calibration": "margin"}), (None, {"classifier": SVC()}), (SVC(), {"classifier": None})],
+    ids=str,
+)
+def test_a_class_that_would_be_calibrated_otherwise_than_the_others_is_refused(classifier, changed, known):
+    model = OpenSetClassifier(classifier=classifier).fit(*known).set_params(**changed)
+    for change in (lambda: model.partial_add(known[0][:60], "d"), lambda: model.remove("a")):
+        with pytest.raises(ValueError, match="calibration was changed since fit"):
+            change()
+    assert hasattr(model.fit(*known), "classifiers_") == (model.classifier is not None)
 
 
 def test_classes_that_cannot_come_or_go_are_refused(known):
@@ -177,12 +195,6 @@ def test_classes_that_cannot_come_or_go_are_refused(known):
     with pytest.raises(ValueError, match="3 features, but OpenSetClassifier is expecting 2"):
         classifier.partial_add(np.ones((40, 3)), "d")
     assert list(classifier.classes_) == ["c"]
-
-
-def test_a_class_that_would_be_calibrated_otherwise_is_refused(known):
-    classifier = OpenSetClassifier().fit(*known).set_params(calibration="margin")
-    with pytest.raises(ValueError, match="calibration was changed since fit"):
-        classifier.partial_add(known[0][:60], "d")
 
 
 @pytest.mark.parametrize("label", [2.5, np.nan, None], ids=str)
@@ -222,9 +234,6 @@ def test_a_class_that_no_type_holds_with_the_others_is_not_added(known):
 
 
 # Labels, estimators, data
-
-
-with_classifiers = pytest.mark.parametrize("classifier", [None, SVC()], ids=["detectors", "classifier"])
 
 
 @with_classifiers
@@ -284,16 +293,23 @@ def test_rows_that_do_not_fit_are_refused(known):
         classifier.p_values(known[0])
 
 
-@pytest.mark.warns("The slab has no width")
+@pytest.mark.warns("a model whose fit warned")
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
-def test_a_class_of_one_or_two_samples_is_learned_and_warned_of(count, method, known):
+@pytest.mark.parametrize(
+    ("method", "classifier"),
+    [("split", None), ("cross", None), ("leave-one-out", None), ("split", SVC()), ("cross", SVC())],
+    ids=str,
+)
+def test_a_class_of_one_or_two_samples_is_learned_and_calibrates_nothing(count, method, classifier, known):
     X, y = known
-    X, y = np.concatenate([X, [[50.0, 50.0]] * count]), np.concatenate([y, ["rare"] * count])
-    with pytest.warns(CalibrationWarning, match=r"Class 'rare' has too few"):
-        classifier = OpenSetClassifier(method=method).fit(X, y)
-    assert classifier.predict([[50.0, 50.0]])[0] == "rare"
-    assert np.mean(classifier.predict(X[:-count]) == y[:-count]) > 0.8
+    with_rare = np.concatenate([X, [[50.0, 50.0]] * count]), np.concatenate([y, ["rare"] * count])
+    words = "Class 'rare' has too few" + (".*method='cross' calibrates on every sample" if classifier else "")
+    with pytest.warns(CalibrationWarning, match=words):
+        model = OpenSetClassifier(OneClassSVM(), classifier=classifier, method=method).fit(*with_rare)
+    if classifier:
+        assert model.naming_.n_calibration == (90 if method == "split" else 180)
+    assert model.predict([[50.0, 50.0]])[0] == "rare"
+    assert np.mean(model.predict(X) == y) > 0.8
 
 
 def test_a_class_with_too_few_samples_affects_itself_alone():
@@ -314,14 +330,9 @@ def test_a_class_with_too_few_samples_affects_itself_alone():
     np.testing.assert_array_equal(classifier.decisions(X)[:, :-1], without.decisions(X))
 
 
-def test_predict_takes_another_alpha_without_a_refit(known, far):
+def test_another_alpha_that_cannot_be_kept_is_warned_of_or_refused(known, far):
     X, y = known
     classifier = OpenSetClassifier(OneClassSVM()).fit(X, y)
-    for alpha in (0.05, 0.1, 0.3):
-        np.testing.assert_array_equal(
-            classifier.predict(X, alpha=alpha), OpenSetClassifier(OneClassSVM(), alpha=alpha).fit(X, y).predict(X)
-        )
-        np.testing.assert_array_equal(classifier.decisions(X, alpha=alpha) >= 0, classifier.p_values(X) > alpha + 1e-12)
     with pytest.warns(CalibrationWarning, match=r"3 classes \('a', 'b', 'c'\) have too few samples for alpha=0.01"):
         assert "unknown" not in classifier.predict(far, alpha=0.01)
     with pytest.raises(ValueError, match="rate between 0 and 1"):
@@ -452,8 +463,8 @@ def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, model, know
     with joblib.parallel_config(backend=backend, n_jobs=2):
         together = clone(model).fit(X, y)
         np.testing.assert_array_equal(together.decisions(X), alone.decisions(X))
-    assert contents(together.models_) == contents(alone.models_)
-    assert contents(getattr(together, "classifiers_", [])) == contents(getattr(alone, "classifiers_", []))
+    assert states(together.models_) == states(alone.models_)
+    assert states(getattr(together, "classifiers_", [])) == states(getattr(alone, "classifiers_", []))
     again = pickle.loads(pickle.dumps(together))  # bytes that this line made, and no stranger's
     np.testing.assert_array_equal(again.decisions(X), alone.decisions(X))
 
@@ -493,7 +504,7 @@ def test_the_example_of_the_page_learns_the_same_models_on_a_cluster(known, clus
     alone, spread = OpenSetClassifier(alpha=0.3).fit(X, y), OpenSetClassifier(alpha=0.3)
     exec(example, {"__name__": "__main__", "classifier": spread, "X": X, "y": y})
     np.testing.assert_array_equal(spread.predict(X), alone.predict(X))
-    assert contents(spread.models_) == contents(alone.models_)
+    assert states(spread.models_) == states(alone.models_)
 
 
 @pytest.mark.slow

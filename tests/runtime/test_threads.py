@@ -190,17 +190,6 @@ def test_underflow_inside_is_no_error_whatever_it_is_outside():
             np.exp(np.array([1000.0]))
 
 
-@pytest.mark.warns("Rows that exceed the training rows")
-def test_a_fit_in_another_thread_is_the_fit_in_this_one_to_the_last_bit():
-    X = np.random.default_rng(4).gamma(64.0, 1 / 16, (700, 4))
-
-    def decisions():
-        return OneClassSlabSVM(kernel="intersection").fit(X).decision_function(X)
-
-    with threadpool_limits(2, "blas"), ThreadPoolExecutor(1) as elsewhere:
-        np.testing.assert_array_equal(elsewhere.submit(decisions).result(), decisions())
-
-
 def test_neighbours_leave_the_number_of_openmps_threads_as_it_was():
     X = np.random.default_rng(0).normal(size=(100, 12))
     with threadpool_limits(3, user_api="openmp"):

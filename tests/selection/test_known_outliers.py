@@ -334,19 +334,19 @@ def test_a_model_file_keeps_the_member(name, request, tmp_path):
     assert isinstance(loaded.members_[-1], OutlierClassifier)
 
 
-def test_a_file_is_refused_whose_trees_have_no_end(tmp_path, model):
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda member: member.trees_.left.__setitem__(5, 0), "a node leads to one before it"),
+        (lambda member: setattr(member, "n_surprises", 3), "a member takes what another number of members say"),
+    ],
+    ids=["trees without end", "surprises of nobody"],
+)
+def test_a_file_is_refused_whose_member_no_fit_would_have_made(tmp_path, model, change, text):
     broken = deepcopy(model)
-    broken.members_[-1].trees_.left[5] = 0
+    change(broken.members_[-1])
     save(broken, tmp_path / "model.slab")
-    with pytest.raises(ModelFileError, match="a node leads to one before it"):
-        load(tmp_path / "model.slab")
-
-
-def test_a_file_is_refused_whose_classifier_takes_what_nobody_says(tmp_path, model):
-    broken = deepcopy(model)
-    broken.members_[-1].n_surprises = 3
-    save(broken, tmp_path / "model.slab")
-    with pytest.raises(ModelFileError, match="a member takes what another number of members say"):
+    with pytest.raises(ModelFileError, match=text):
         load(tmp_path / "model.slab")
 
 

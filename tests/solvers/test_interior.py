@@ -62,15 +62,6 @@ def test_every_iterate_is_inside_and_gaps_fall(name):
     np.testing.assert_allclose(dual.signs * iterate.lam, solution.offsets, rtol=1e-6)
 
 
-def test_the_limit_on_steps_is_kept_and_said():
-    for most in (0, 3):
-        solution = interior.solve(DUALS["planes apart"], Dense(K), max_iter=most)
-        assert solution.status is Status.ITERATION_LIMIT
-        assert solution.iterations == most
-        assert len(solution.history) == most + 1
-        np.testing.assert_allclose(solution.multipliers.sum(axis=1), DUALS["planes apart"].totals)
-
-
 def test_multipliers_near_their_bounds_are_put_there_and_the_others_at_the_optimum():
     # K = I: the linear term holds one at its cap and one at 0, and two share evenly what is left.
     even = one_class(np.ones(4), 0.5)

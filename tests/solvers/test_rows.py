@@ -1,8 +1,6 @@
 """What the solver keeps of K: rows in pieces, within the memory it is given, and as exact as they need to be."""
 
 import os
-import subprocess
-import sys
 import tracemalloc
 from functools import partial
 
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 
 import certificate
+from processes import python
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed, Explicit
@@ -17,7 +16,7 @@ from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.solvers import loop, working_set
-from slabsvm.solvers.working_set import LEAST_SPACE, KernelCache
+from slabsvm.solvers.working_set import KernelCache
 
 pytestmark = pytest.mark.numeric
 
@@ -51,23 +50,6 @@ def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece, mo
         assert kept.kept_bytes <= n_kept * BYTES_PER_ROW
 
 
-def rows_asked_for(gram, monkeypatch):
-    """Return the list that the rows will be in that are computed from now on."""
-    asked, block = [], gram.block
-    monkeypatch.setattr(gram, "block", lambda rows, *rest, **how: asked.extend(rows) or block(rows, *rest, **how))
-    return asked
-
-
-def test_a_row_that_is_kept_is_not_computed_again(gram, monkeypatch):
-    kept = KernelCache(gram, np.float64, 1e9)
-    kept.fetch(np.arange(50))
-    asked = rows_asked_for(gram, monkeypatch)
-    kept.fetch(np.arange(20, 60))
-    kept.product(np.where(np.arange(M) < 60, 1.0, 0.0))
-    kept.admit(np.arange(60))
-    assert asked == list(range(50, 60))
-
-
 def test_where_products_are_cheap_no_rows_are_kept():
     X = np.random.default_rng(0).normal(size=(M, 3))
     kept = KernelCache(Explicit(Linear(), X), np.float64, 1e9)
@@ -96,21 +78,6 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
     beta = np.random.default_rng(3).normal(size=M)
     np.testing.assert_allclose(pool.product(beta), K @ beta, atol=1e-12)
     np.testing.assert_array_equal(pool.matrix, K)
-
-
-def test_a_cache_counts_its_bytes(gram):
-    exact = KernelCache(gram, np.float64, M * BYTES_PER_ROW)
-    assert exact.could_hold_everything
-    assert not KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1).could_hold_everything
-    assert KernelCache(gram, np.float32, M * BYTES_PER_ROW / 2).could_hold_everything
-    exact.product(np.where(np.arange(M) < 10, 1.0, 0.0))
-    assert exact.kept_bytes == 10 * BYTES_PER_ROW
-    assert exact.free_bytes == (M - 10) * BYTES_PER_ROW
-    # Rows have half of the memory, and a block of n members, which takes 8 n^2 bytes, half; or what progress needs.
-    assert exact.most_rows == M // 2
-    assert KernelCache(gram, np.float64, 2 * 8 * 128**2, least_space=10).largest == 128
-    assert KernelCache(gram, np.float32, 2 * 4 * 128**2, least_space=10).largest == 128
-    assert KernelCache(gram, np.float64, 0.0).largest == LEAST_SPACE
 
 
 def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
@@ -261,4 +228,4 @@ with ONE_BLAS_THREAD:
     ONE_BLAS_THREAD._lock.release()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+    assert python(script).returncode == 0

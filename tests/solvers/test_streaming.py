@@ -104,36 +104,6 @@ def test_a_plane_that_is_not_in_its_band_lies_farther_in_or_out(off, missed):
     np.testing.assert_array_equal(found._missed(swept, W, planes), missed)
 
 
-def scripted(found, answers, *, widens=False):
-    """Let the next passes miss their planes so, and count how often the bands are widened; return the counter."""
-    widened, left = [], list(answers)
-    found._missed = lambda *_: np.array(left.pop(0), dtype=float)
-    found._widen = lambda *_: widened.append(1) or (widens and len(widened) == 1)
-    return widened
-
-
-def test_every_plane_must_be_in_its_band():
-    found = bands(np.full((2, 2), 0.1))
-    scripted(found, [(0, -1), (0, 0)])
-    assert found._gather(W, np.array([1.0, 2.0])) is not None
-    assert len(found.source.planes) == 2
-
-
-@pytest.mark.parametrize("most", [1, 3])
-def test_a_band_is_moved_so_often_and_then_given_up(most):
-    found = bands(np.full((2, 2), 0.1), most_moves=most)
-    scripted(found, [(1, 0)] * 20)
-    assert found._gather(W, np.array([1.0, 2.0])) is None
-    assert len(found.source.planes) == most + 1
-
-
-def test_a_band_without_an_end_is_not_moved():
-    found = bands([[np.inf, 0.1], [np.inf, 0.1]])
-    scripted(found, [(1, 0)] * 20)
-    assert found._gather(W, np.array([1.0, 2.0])) is None
-    assert len(found.source.planes) == 1
-
-
 def test_bands_are_widened_while_the_sample_says_that_there_is_room():
     dual, scores = whole()
     offsets = dual.offsets(scores)

@@ -139,6 +139,8 @@ class TestGaps:
         np.testing.assert_array_equal(indicated.transform(table)[3], [2.0, 1.0, 0.0, 0.0, 1.0, 0.0])
 
     def test_refuse_names_the_first_gap_when_learning_and_later(self, parts):
+        with pytest.raises(ValueError, match="missing"):
+            TableEncoder(missing="guess").fit(parts)
         with pytest.raises(TableError, match=r"Row 1, column 'note': the cell is empty\. Fill it in, or let gaps be"):
             TableEncoder(missing="refuse").fit(parts)
         encoder = TableEncoder(missing="refuse", drop=["note"]).fit(parts)
@@ -276,14 +278,14 @@ class TestTables:
 
     def test_a_column_of_another_type_names_its_first_cell(self, parts):
         encoder = TableEncoder().fit(parts)
-        with pytest.raises(TableError, match="Row 1, column 'width': 'broad' stands where the model learned numbers"):
-            encoder.transform(parts.assign(width="broad"))
-        with pytest.raises(TableError, match=r"Row 2, column 'coated': '7' stands where the model learned booleans"):
-            encoder.transform(parts.assign(coated=[1, 7] + [0] * (N_ROWS - 2)))
-        with pytest.raises(TableError, match="Row 1, column 'coated': 'yes' stands where the model learned booleans"):
-            encoder.transform(parts.assign(coated="yes"))
-        with pytest.raises(TableError, match="Row 1, column 'width': 'True' stands where the model learned numbers"):
-            encoder.transform(parts.assign(width=True))
+        for row, name, cells, text in (
+            (1, "width", "broad", "'broad' stands where the model learned numbers"),
+            (1, "width", True, "'True' stands where the model learned numbers"),
+            (1, "coated", "yes", "'yes' stands where the model learned booleans"),
+            (2, "coated", [1, 7] + [0] * (N_ROWS - 2), "'7' stands where the model learned booleans"),
+        ):
+            with pytest.raises(TableError, match=f"Row {row}, column '{name}': {text}"):
+                encoder.transform(parts.assign(**{name: cells}))
         words = ["true" if coated else "FALSE" for coated in parts["coated"]]
         np.testing.assert_array_equal(encoder.transform(parts.assign(coated=words)), encoder.transform(parts))
 
@@ -313,11 +315,6 @@ class TestTables:
             TableEncoder().fit(parts).transform(wrong)
         assert [error.row for error in refused.value.below(100).errors] == [100, 107]
 
-    def test_an_error_is_counted_from_the_first_row_of_all(self):
-        error = TableError("it is wrong", column="a", row=4)
-        assert str(error.below(1000)) == "Row 1,005, column 'a': it is wrong"
-        assert TableError("it is wrong").below(5).row is None
-
     def test_columns_that_name_and_weigh_rows_are_left_out(self, parts):
         encoder = TableEncoder(id_column="note", weight_column="weight", drop=["line"]).fit(parts)
         assert [column.name for column in encoder.columns_] == ["width", "finish", "coated"]
@@ -345,8 +342,3 @@ def test_shares_are_added_up_by_column_and_strangeness_belongs_to_the_strange_ce
 @parametrize_with_checks([TableEncoder()])
 def test_it_keeps_scikit_learns_contract(estimator, check):
     check(estimator)
-
-
-def test_gaps_are_treated_in_one_of_three_ways(parts):
-    with pytest.raises(ValueError, match="missing"):
-        TableEncoder(missing="guess").fit(parts)
