@@ -176,10 +176,11 @@ class TestScore:
 
     def test_a_column_that_is_renamed_or_missing(self, score, new):
         said = score(new.replace("width", "Width"))
-        assert "t.csv: Column 'width': the table has no column of this name. Is it 'Width'? Then rename that" in said
-        assert "lacks 6 columns that the model has learned, and has others: 'a', 'b':\n  Column 'width'" in score(
-            "a,b\n1,2\n"
-        )
+        assert "Column 'width': the table has no column of this name. Is it 'Width'? Then rename that column" in said
+        assert (
+            "lacks 6 columns that the model has learned, and has others: 'a', 'b'. "
+            "Rename or add them, or learn a model without them:\n  Column 'width'"
+        ) in score("a,b\n1,2\n")
         assert "Column 'name': the table has no column of this name (--id)" in score(new, "--id", "name")
 
     def test_a_cell_of_another_type_is_named_by_its_row_in_the_whole_table(self, score, new, monkeypatch):
@@ -196,6 +197,12 @@ def test_what_a_scaler_cannot_put_on_a_scale_is_said_of_its_column(run):
     Path("t.csv").write_text("a,b,w\n" + "\n".join(f"{number},{number % 7},1e308" for number in range(30)) + "\n")
     said = refused(run("fit", "t.csv", "-o", "m.slab", "--detector", "slab", "--weight", "w"))
     assert "too large for float64, or the weights are. Divide by a power of ten." in said
+
+
+def test_weights_that_are_no_numbers_are_said_to_be_none(run):
+    Path("t.csv").write_text("a,b,w\n" + "\n".join(f"{number},{number % 7},heavy" for number in range(30)) + "\n")
+    said = refused(run("fit", "t.csv", "-o", "m.slab", "--weight", "w"))
+    assert "t.csv: Row 1, column 'w': a weight must be a number, and at least 0" in said
 
 
 @pytest.mark.parametrize("detector", ["auto", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca"])
@@ -225,9 +232,10 @@ def test_nobody_is_told_to_run_a_file(run, format):
 
 class TestPaths:
     def test_files_that_are_not_there_or_not_files(self, run, ready):
-        assert "none.csv: No such file or directory" in refused(run("fit", "none.csv", "-o", "m.slab"))
-        assert "none.slab: No such file" in refused(run("score", "none.slab", ready / "new.csv"))
+        assert "none.csv: there is no such file." in refused(run("fit", "none.csv", "-o", "m.slab"))
+        assert "none.slab: there is no such file." in refused(run("score", "none.slab", ready / "new.csv"))
         Path("folder.csv").mkdir()
+        assert "it is a folder. Name a file in it" in refused(run("fit", ".", "-o", "m.slab"))
         assert "folder.csv: Is a directory" in refused(run("fit", "folder.csv", "-o", "m.slab"))
         said = refused(run("fit", ready / "good.csv", "-o", "none/m.slab", "--drop", "serial"))
         assert "none/m.slab: there is no folder none. Make it first." in said
@@ -242,7 +250,7 @@ class TestPaths:
             ("monitor", ready / "new.csv", "--reference", "none.csv"),
         ):
             said = refused(run(name, ready / "model.slab", table, "-o", "s.csv", *more))
-            assert said == "Error: none.csv: No such file or directory\n"
+            assert said == "Error: none.csv: there is no such file. Look at its name and folder\n"
         assert not list(Path().iterdir())
 
     @pytest.mark.slow

@@ -148,7 +148,7 @@ def test_files_of_other_kinds_are_named(members, tmp_path):
     path = tmp_path / "file"
     assert "is empty" in refusal(b"", path)
     assert "is a pickle" in refusal(b"\x80\x04K\x01.", path)
-    assert "not a model file, which is a zip archive" in refusal(b"a,b\n1,2\n", path)
+    assert "not a model file. Give one that `slabsvm fit`" in refusal(b"a,b\n1,2\n", path)
     assert "holds no model.json" in refusal(written({"model.a.npy": b""}), path)
     assert "'../../evil.npy', which is no name" in refusal(written({**members, "../../evil.npy": b""}), path)
     assert "is a link" in refusal(written(members, link=DOCUMENT), path)

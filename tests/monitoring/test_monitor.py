@@ -107,15 +107,15 @@ class TestAlarm:
         rows = found.row[np.flatnonzero(np.diff(found.alarms, prepend=0))]
         assert rows[-1] == monitor.alarm_row_
         assert len(rows) == monitor.n_alarms_
-        assert "200 rows or more up to a false alarm" in monitor.summary()
+        assert "a false alarm comes after 200 rows or more" in monitor.summary()
         # What is read at an alarm is what raised it; the stakes after it are new.
         assert "alarms, the last at row" in monitor.summary()
 
     @pytest.mark.parametrize(("detector", "reference"), [(DETECTOR, REFERENCE), (CLASSIFIER, CLASSES[300:])])
     def test_the_promise_is_that_of_the_stream_whatever_is_set_since(self, detector, reference):
         monitor = DriftMonitor(detector, alpha=0.02).fit(reference)
-        assert "with probability 0.02 at most" in monitor.set_params(alpha=0.2).summary()
-        assert "with probability 0.02 at most" in monitor.set_params(run_length=300).summary()
+        assert "a false alarm is at most 0.02" in monitor.set_params(alpha=0.2).summary()
+        assert "a false alarm is at most 0.02" in monitor.set_params(run_length=300).summary()
         assert "300 rows or more" in monitor.fit(reference).summary()
         assert "300 rows or more" in monitor.set_params(run_length=None).summary()
 

@@ -79,7 +79,9 @@ def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:
     how = reading_of(options, texts=listed(options["categories"]), ids=[*filter(None, [options["id"]])])
     table = whole(path, how)
     if len(table) < LEAST_ROWS:
-        raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
+        raise TableError(
+            f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from. Give more rows"
+        )
     return table, encoder_of(options)
 
 

@@ -48,7 +48,7 @@ FEW = 5
 )
 @recall_option
 @column_options
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw of rows.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @reading_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was learned, as JSON.")
 def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, as_json: bool, **options: Any) -> None:
@@ -107,7 +107,7 @@ class GoodRows:
 
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
-    from slabsvm.tables.columns import cells_of, places_of
+    from slabsvm.tables.columns import TableError, cells_of, places_of
 
     with about(path):
         table, encoder = read(path, options)
@@ -117,7 +117,10 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
         columns, weights = places_of(table), None
         if options["weight"]:
             cells = cells_of(table, columns, options["weight"])
-            weights = cells.numbers().values
+            try:
+                weights = cells.numbers().values
+            except TableError as error:
+                raise cells.error("a weight must be a number, and at least 0", error.row) from error
             wrong = ~(weights >= 0)
             if wrong.any():
                 raise cells.error("a weight must be a number, and at least 0", int(wrong.argmax()))

@@ -68,7 +68,7 @@ KEPT_EVERY = 10_000
 @click.option(
     "--reference", type=FILE, help="A table of good rows that were not learned. [default: the model's own rows]"
 )
-@click.option("--state", type=FILE, help="The file of the stream's state: go on from it if it is there, and write it.")
+@click.option("--state", type=FILE, help="The file of the stream's state: continue from it if it exists, and write it.")
 @click.option(
     "--window",
     type=click.IntRange(min=1),
@@ -95,12 +95,15 @@ def monitor(
 ) -> None:
     """Read the rows of TABLE in their order, by the MODEL that `slabsvm fit` wrote, and say when they change.
 
-    p_value: the rank of the row's score among reference rows and all rows before, as a share; evidence: of a change, in
-    powers of 10; alarms: how many so far; accepted; rejection: the rolling share of rejected rows, with bounds that
-    hold at all rows at once.
+    \b
+    p_value    rank of the score among reference rows and all rows before (a share)
+    evidence   of a change, in powers of 10
+    alarms     how many so far
+    accepted   true or false, by the model
+    rejection  rolling share of rejected rows, with bounds that hold at all rows
 
-    "-" is the standard input, of which each line is answered when it comes. What was found is in --state at the end,
-    and where lines go to the standard output every 10,000 rows; the next run goes on from there.
+    "-" is the standard input, of which each line is answered when it comes. --state is written at the end, and every
+    10,000 rows if lines go to the standard output. The next run continues from it.
 
     \b
     slabsvm monitor model.slab new.csv -o monitored.csv --state stream.slab --fail-on-alarm
@@ -218,7 +221,7 @@ class Watch:
             if self.streams:
                 self.keep()
         if self.rows == 0:
-            raise TableError("it has a header and no rows")
+            raise TableError("it has a header and no rows. Give a table with rows")
         self.ended = True
 
     def keep(self) -> None:

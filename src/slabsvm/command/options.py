@@ -52,7 +52,7 @@ recall_option = click.option(
     type=Share(0, 1, min_open=True, max_open=True),
     default=0.9,
     show_default=True,
-    help="The share of new good rows to accept.",
+    help="The share of new good rows to accept, which is 1 - nu.",
 )
 # How a table is read: each is a field of `Reading`.
 reading_options = _together(
@@ -62,7 +62,7 @@ reading_options = _together(
         "--decimal",
         metavar="CHARACTER",
         default=",.",
-        help="The decimal mark, . or , of columns that do not decide it, as 1.234. [default: that of the others]",
+        help="The decimal mark, . or , where a column leaves it open, as 1.234. [default: that of the others]",
     ),
     click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="The encoding of a text."),
     click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
@@ -82,7 +82,7 @@ column_options = _together(
         show_default=True,
         help="What to learn of times: of hour, weekday and elapsed (days), or none.",
     ),
-    click.option("--gaps", **NAMES, help="Texts that are empty cells, such as err."),
+    click.option("--gaps", **NAMES, help="Texts that count as empty cells, such as err."),
     click.option("--id", metavar="NAME", help="The column that names the rows."),
     click.option("--weight", metavar="NAME", help="The column of row weights: a row of weight 2 counts twice."),
     click.option(
@@ -90,7 +90,8 @@ column_options = _together(
         type=click.Choice(("indicate", "impute", "refuse")),
         default="indicate",
         show_default=True,
-        help="Empty cells: fill in the median and mark it; fill in the median; or stop.",
+        help="What to do with empty cells. indicate: fill in the median, and mark the gap; impute: fill in the median; "
+        "refuse: stop.",
     ),
 )
 

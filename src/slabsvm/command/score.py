@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help=f"Exit with status {TOO_MANY_REJECTED} if a larger share of the rows is rejected.",
 )
-@click.option("--html", type=FILE, metavar="REPORT", help="Write one page, too, on what was rejected, and why.")
+@click.option("--html", type=FILE, metavar="REPORT", help="Also write one page on what was rejected, and why.")
 @click.option("--id", metavar="NAME", help="The column that names the rows. [default: the model's, or numbers]")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads to use.")
 @reading_options
@@ -76,11 +76,14 @@ def score(
 ) -> None:
     """Write a line for each row of TABLE, by the MODEL that `slabsvm fit` wrote.
 
-    decision: at least 0 for rows that are accepted by the model's threshold, and the less, the further out; accepted:
-    by that, or by --alpha; score: decision + threshold; p_value: the share of good rows that are no more normal;
-    reasons: COLUMN=CELL (PART) of a rejected row, the columns that push it out and their parts in that.
+    \b
+    decision  at least 0 if the model accepts the row; smaller is further out
+    accepted  true or false, by the threshold or by --alpha
+    score     decision + threshold
+    p_value   the share of good rows that are no more normal
+    reasons   of a rejected row, what pushes it out: COLUMN=CELL (PART)
 
-    The table is read a few megabytes at a time: it may be larger than memory. "-" is the standard input.
+    The table is read a few megabytes at a time, so it may be larger than memory. "-" is the standard input.
 
     \b
     slabsvm score model.slab new.csv -o scored.csv --html report.html

@@ -282,7 +282,7 @@ class Run:
                 reader(piece, answers)
             progress(self.rows)
         if self.rows == 0:
-            raise TableError("it has a header and no rows")
+            raise TableError("it has a header and no rows. Give a table with rows")
         self.ended = True
 
     def facts(self) -> dict[str, Any]:

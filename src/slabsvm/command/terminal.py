@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -31,7 +32,7 @@ TOO_MANY_REJECTED = 3
 # A stream has changed.
 ALARM = 4
 STATUSES = (
-    "Exit status: 0 done; 1 a file is not what it should be, the text says how; 2 the command line is wrong; "
+    "Exit status: 0 done; 1 a file is wrong, the text says what to do; 2 the command line is wrong; "
     f"{TOO_MANY_REJECTED} `score --fail-above`: too many rows are rejected; {ALARM} `monitor --fail-on-alarm`: the "
     f"rows have changed; {INTERRUPTED} interrupted. No file is ever written in part."
 )
@@ -76,6 +77,8 @@ def plain_errors(*written: str, lines: str = "", **files: Path | None) -> Iterat
         elif isinstance(error, OSError):
             place = f"{named(Path(str(error.filename)))}: " if error.filename else ""
             text = f"{place}{error.strerror or error}"
+            if isinstance(error, FileNotFoundError) and error.strerror == os.strerror(errno.ENOENT):
+                text = f"{place}there is no such file. Look at its name and folder"
         # Lines stay lines; nothing else means anything to a terminal.
         raise click.ClickException("\n".join(map(escaped, text.split("\n")))) from error
     except KeyboardInterrupt:

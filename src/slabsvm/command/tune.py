@@ -33,10 +33,10 @@ MEASURED = "mean_"
     default="marginals",
     show_default=True,
     metavar="NAME",
-    help=f"What is best, of {', '.join(CRITERIA)}: docs/results/choosing-parameters.md.",
+    help=f"How candidates are compared: {', '.join(CRITERIA)} (docs/results/choosing-parameters.md).",
 )
 @recall_option
-@click.option("--html", type=FILE, metavar="REPORT", help="Write one page, too, on what was tried, with a picture.")
+@click.option("--html", type=FILE, metavar="REPORT", help="Also write one page on what was tried, with a picture.")
 @click.option("--folds", type=click.IntRange(min=2), metavar="N", help="Cross-validate. [default: leave-one-out]")
 @column_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of synthetic outliers.")

@@ -69,7 +69,7 @@ class Records:
         self._rest = b""
         first = self._next()
         if first is None:
-            raise TableError("it is empty: there is not even a header")
+            raise TableError("it is empty: there is not even a header. Give a table with a header and rows")
         self._first: Block | None = first
         start, cells = self._header(first)
         if header:

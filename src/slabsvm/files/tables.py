@@ -95,6 +95,8 @@ class Reading:
                 return name
         if suffix in WORKBOOKS:
             raise TableError(f"it is a spreadsheet's workbook ({suffix}), which is not read. {AS_CSV}")
+        if path.is_dir():
+            raise TableError("it is a folder. Name a file in it")
         raise TableError(f"its name does not say which format it has. Say so (format): {', '.join(SUFFIXES)}")
 
 
@@ -129,7 +131,7 @@ def whole(path: Path, how: Reading) -> Any:
             np.concatenate(parts) if isinstance(parts[0], np.ndarray) else _pandas().concat(parts, ignore_index=True)
         )
     if len(table) == 0:
-        raise TableError("it has a header and no rows")
+        raise TableError("it has a header and no rows. Give a table with rows")
     return table
 
 

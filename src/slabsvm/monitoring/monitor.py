@@ -243,13 +243,14 @@ class DriftMonitor(BaseEstimator):
         check_is_fitted(self)
         # Of the stream as it was begun: parameters that were set since count from the next fit on.
         n_tests, level = len(self.course_.tests), np.exp(self.log_level_)
-        promise = f"a false alarm, ever, with probability {n_tests / level:g} at most"
+        promise = f"the probability of ever raising a false alarm is at most {n_tests / level:g}"
         if not self.course_.once:
             run_length = round(level / (1 if n_tests == 1 else RUNS_OF_TWO))
-            promise = f"{counted(run_length, 'row')} or more up to a false alarm, on average"
-        kept = "" if self.reference_ == HELD_OUT else ", nearly: training rows stand in for rows held out"
+            promise = f"a false alarm comes after {counted(run_length, 'row')} or more, on average"
+        kept = "" if self.reference_ == HELD_OUT else " (nearly: training rows stand in for held-out rows)"
+        reference = f"{self.n_reference_:,} {self.reference_} scores"
         lines = [
-            f"DriftMonitor: {counted(self.n_rows_, 'row')} read, after {self.n_reference_:,} {self.reference_} ones",
+            f"DriftMonitor: {counted(self.n_rows_, 'row')} read; the reference is {reference}",
             f"  promise    {promise}{kept}",
         ]
         for name, value in zip(("scores", "classes"), self.course_.log_values, strict=False):
@@ -257,7 +258,7 @@ class DriftMonitor(BaseEstimator):
         if not self.alarm_:
             lines.append("  no alarm   nothing says that the rows have changed")
         elif self.course_.once:
-            lines.append(f"  ALARM      at row {self.alarm_row_:,}: the rows are no longer those of the reference")
+            lines.append(f"  ALARM      at row {self.alarm_row_:,}: the rows are no longer like the reference")
         else:
             lines.append(f"  ALARM      {counted(self.n_alarms_, 'alarm')}, the last at row {self.alarm_row_:,}")
         found = {name: self.rate(name) for name in RATES}

@@ -353,7 +353,7 @@ def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> No
         near = get_close_matches(name.strip().lower(), list(by_lower), 1)
         what = "the table has no column of this name" + ("" if asked[name] is None else f" ({asked[name]})")
         if near:
-            cure = "Then rename that" if asked[name] is None else "Then name that"
+            cure = "Then rename that column" if asked[name] is None else "Then give that name"
             what += f". Is it {shown(by_lower[near[0]])}? {cure}"
         elif len(absent) == 1 and asked[name] is not None:
             what += f". The table has {listed(others or names, 10)}. Name one of these, or none"
@@ -364,4 +364,5 @@ def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> No
         errors.append(TableError(what, column=name))
     also = f", and has others: {listed(others, 10)}" if others else ""
     asker = " that the model has learned" if None in asked.values() else ""
-    raise TableError.of(errors, f"the table lacks {len(errors):,} columns{asker}{also}")
+    cure = "Rename or add them, or learn a model without them" if asker else "Name columns that it has"
+    raise TableError.of(errors, f"the table lacks {len(errors):,} columns{asker}{also}. {cure}")

@@ -97,7 +97,8 @@ class Incoming:
         file.seek(0)
         start = file.read(2)
         must(start[:1] != b"\x80", "it is a pickle, and none is read here, since reading one may run anything")
-        must(start == b"PK", "it is not a model file, which is a zip archive" if self._size else "it is empty")
+        foreign = "it is not a model file. Give one that `slabsvm fit` or `slabsvm.files.save` wrote"
+        must(start == b"PK", foreign if self._size else "it is empty")
         file.seek(0)
         self._zip = _read(opened, file, BYTES_BY_MEMBER, MOST_MEMBERS)
         self._unread: dict[str, zipfile.ZipInfo] = {}
