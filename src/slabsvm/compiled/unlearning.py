@@ -4,8 +4,7 @@ Cauwenberghs and Poggio (2001) and Diehl and Cauwenberghs (2003): the multiplier
 all other samples stay optimal on the way. An event ends each straight piece of the path: a free multiplier meets its
 bound, or a sample at its bound meets its plane. Few events lie on a path, so a piece is solved for relative to the face
 of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.active_set`), a set of k samples whose status has
-changed costs a system of k equations and k columns of P. Where a single sample leaves and nothing ends the first piece,
-its own column is all that is read.
+changed costs a system of k equations and k columns of P.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ NONE, MEET = -1, -2
 # A multiplier or a distance this small, relative to what it can be, is no reason for another event.
 TINY = 1e-12
 
-_compiled = compiler()
+# No division here is by zero, and each that might raise would cost a second of compilation.
+_compiled = compiler(error_model="numpy")
 # For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/developers/method.md).
-_inlined = compiler(forceinline=True)
+_inlined = compiler(error_model="numpy", forceinline=True)
 
 
 class Base(NamedTuple):
@@ -73,33 +73,19 @@ class Ends(NamedTuple):
 
 
 @_compiled
-def unlearn(base: Any, leaving: Any, begins: Any, todo: Any, most: int, ends: Any, missing: Any) -> None:
-    """Follow the paths along which sets of samples leave; where one fails, to the end of its last piece.
+def follow(base: Any, leaving: Any, begins: Any, todo: Any, drive: Any, most: int, ends: Any, missing: Any) -> None:
+    """Follow paths along which sets of samples leave; where one fails, to the end of its last piece.
 
     leaving : the sets' samples; begins : (r + 1,), where each set begins in there. todo : the sets to follow.
-    most : the largest number of events. missing : (r,), out: a column that a path is short of; -1 for none.
+    drive : (m + c,), how beta, the planes and the scores change besides, where nobody's status does: a set without
+    samples has the path along which what a point lacks of optimality vanishes. most : the largest number of events.
+    ends : `Ends`; of such a set, also of a part of the path that has no more events. missing : (r,), out: a column that
+    a path is short of; -1 for none.
     """
-    n_free, drive = np.zeros(base.signs.shape[0], dtype=np.intp), np.zeros(base.place.shape[0])
-    for j in range(base.beta.shape[0]):
-        if base.on_face[j]:
-            n_free[_plane(base.status[j])] += 1
     for row in todo:
         some = leaving[begins[row] : begins[row + 1]]
         end = Ends(ends.change[row], ends.moved[row], ends.shift[row], ends.status[row])
-        missing[row] = -1
-        if some.shape[0] > 1 or not _goes_directly(base, n_free, some[0], end):
-            missing[row] = _along(base, some, drive, most, end)
-
-
-@_compiled
-def settle(base: Any, drive: Any, most: int, end: Any) -> int:
-    """Follow the path along which what a point lacks of optimality vanishes; return a missing column, or -1.
-
-    drive : (m + c,), how beta, the planes and the scores change where nobody's status does. end : `Ends` of one path,
-    or of a part of it that has no more events than `most`.
-    """
-    short: int = _along(base, np.empty(0, dtype=np.intp), drive, most, end)
-    return short
+        missing[row] = _along(base, some, drive, most, end)
 
 
 @_inlined
@@ -112,55 +98,15 @@ def _is_free(status: int) -> bool:
     return status % 2 == 1
 
 
-@_inlined
-def _goes_directly(base: Any, n_free: Any, i: int, end: Any) -> bool:
-    """Let one sample leave where no other meets a bound or a plane on the way; return whether none does."""
-    m, n_planes = base.beta.shape[0], base.signs.shape[0]
-    free = base.on_face[i]
-    own = _plane(base.status[i]) if base.status[i] != IDLE else 0
-    at, beside = base.place[i], base.place[m + own]
-    amount, border = -base.beta[i], 0.0 if free else -base.beta[i]
-    if free:
-        if n_free[own] < 2 or base.columns[i, at] <= 0.0:
-            return False
-        amount /= base.columns[i, at]
-    for p in range(n_planes):
-        end.shift[p] = -amount * base.columns[m + p, at] - border * base.columns[m + p, beside]
-    if n_planes > 1 and base.distances[0, i] - base.distances[1, i] < end.shift[0] - end.shift[1]:
-        return False
-    for j in range(m):
-        known = amount * base.columns[j, at] + border * base.columns[j, beside]
-        status = base.status[j]
-        end.status[j] = status
-        if base.on_face[j]:
-            p = _plane(status)
-            value = base.signs[p] * (base.beta[j] + known)
-            if j != i and (value < base.floor[j] or value > base.caps[p, j]):
-                return False
-            end.change[j], end.moved[j] = known, end.shift[p]
-            continue
-        end.change[j], end.moved[j] = 0.0, known
-        held = -1 if status == IDLE else _plane(status)
-        for p in range(n_planes):
-            speed = base.signs[p] * (known - end.shift[p])
-            distance = base.signs[p] * base.distances[p, j] + speed
-            meets = (held < 0 and max(speed, distance) < 0.0) or (held == p and min(speed, distance) > 0.0)
-            if j != i and meets:
-                return False
-    end.change[i] = -base.beta[i]
-    if free:
-        end.moved[i] += amount
-        end.status[i] = IDLE
-    return True
-
-
-@_inlined
+@_compiled
 def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     """Follow one path from event to event; return the column that it is short of, or -1."""
     m, n_planes = base.beta.shape[0], base.signs.shape[0]
     status = end.status
-    status[:] = base.status
     leaves, differs = np.zeros(m, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
+    # One by one, here and below: assignments of whole arrays take seconds to compile, for what they say of shapes.
+    for j in range(m):
+        status[j] = base.status[j]
     for i in leaving:
         leaves[i] = True
         if base.on_face[i]:
@@ -172,17 +118,20 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     rest = np.zeros(m)
     _start(base, status, leaves, margins, rest)
     # How far the scores of the first sample are from the planes; how scores and offsets change along a piece.
-    heights, known, shift = base.distances[:, 0].copy(), np.zeros(m + n_planes), np.zeros(n_planes)
-    left, last, short, merged = 1.0, -1, -1, False
+    heights, known, shift = np.zeros(n_planes), np.zeros(m + n_planes), np.zeros(n_planes)
+    for p in range(n_planes):
+        heights[p] = base.distances[p, 0]
+    # Without types of their own, each helper would be compiled for the first values, and once more for all others.
+    left, last, short, merged = 1.0, np.intp(-1), np.intp(-1), np.bool_(False)
     # The last event, and what there was before: where the path ends there, it has not come.
-    undone, was, height, was_one, before = NONE, status, margins[0], IDLE, 0.0
+    undone, was, height, was_one, before = NONE, np.empty_like(status), np.empty(m), IDLE, 0.0
     for _ in range(most + 1):
         if not _all_hold(base, status, leaves, differs, margins, rest, heights, shift, last, merged):
             break
         owner, second, short = _unknowns(base, status, leaves, differs, merged)
         if short >= 0 or not _piece(base, leaving, drive, leaves, status, owner, second, known, rates):
             break
-        step, first, side = left, NONE, 0
+        step, first, side = left, np.intp(NONE), np.intp(0)
         for j in range(m):
             # Division is for the few that may be the first.
             if margins[0, j] + step * rates[0, j] < 0.0 or margins[1, j] + step * rates[1, j] < 0.0:
@@ -208,8 +157,9 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
         if first == NONE or left <= 0.0:
             break
         if first == MEET:
-            merged, undone, was, height = True, MEET, status.copy(), margins[0].copy()
+            merged, undone = np.bool_(True), MEET
             for j in range(m):
+                was[j], height[j] = status[j], margins[0, j]
                 if not leaves[j] and (_is_free(status[j]) or status[j] == IDLE):
                     value = margins[0, j] * base.signs[_plane(status[j])] if status[j] != IDLE else 0.0
                     _free(base.caps, base.floor, margins, j, base.signs[0] * value, 0, merged)
@@ -226,17 +176,20 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     if leaving.shape[0] == 0:
         left = 0.0
     elif left > 0.0 and undone == MEET:
-        status[:], margins[0, :], merged = was, height, False
+        merged = np.bool_(False)
+        for j in range(m):
+            status[j], margins[0, j] = was[j], height[j]
     elif left > 0.0 and undone >= 0:
         status[undone], margins[0, undone] = was_one, before
     for p in range(n_planes):
         end.shift[p] = shift[p] - left * known[m + p]
-    margins[0] += left * rates[0]
-    _finish(base, leaves, margins[0], rest, merged, end)
+    for j in range(m):
+        margins[0, j] += left * rates[0, j]
+    _finish(base, leaves, margins, rest, merged, end)
     return short
 
 
-@_inlined
+@_compiled
 def _start(base: Any, status: Any, leaves: Any, margins: Any, rest: Any) -> None:
     """Put down how far samples are from their limits.
 
@@ -266,7 +219,7 @@ def _free(caps: Any, floor: Any, margins: Any, j: int, value: float, plane: int,
     margins[1, j] = caps[plane, j] - value
 
 
-@_inlined
+@_compiled
 def _change(base: Any, status: Any, margins: Any, rest: Any, heights: Any, j: int, side: int, merged: bool) -> None:
     """Change what a sample is that has met a limit: the first or the second of those that it had."""
     was = status[j]
@@ -286,27 +239,27 @@ def _change(base: Any, status: Any, margins: Any, rest: Any, heights: Any, j: in
             margins[q, j] = base.signs[q] * (heights[q] - heights[p] + rest[j])
 
 
-@_inlined
-def _finish(base: Any, leaves: Any, margin: Any, rest: Any, merged: bool, end: Any) -> None:
+@_compiled
+def _finish(base: Any, leaves: Any, margins: Any, rest: Any, merged: bool, end: Any) -> None:
     """Put down how beta and scores have changed at the end of a path, by the first margins."""
     signs, distances, beta, caps, floor = base.signs, base.distances, base.beta, base.caps, base.floor
     status, change, moved, shift = end.status, end.change, end.moved, end.shift
-    for j in range(margin.shape[0]):
+    for j in range(beta.shape[0]):
         if leaves[j]:
-            change[j], moved[j] = -beta[j], margin[j]
+            change[j], moved[j] = -beta[j], margins[0, j]
             continue
         p = _plane(status[j]) if status[j] != IDLE else 0
         value, height = floor[j], rest[j]
         if _is_free(status[j]):
-            value = margin[j] - caps[1, j] if merged else margin[j] + floor[j]
+            value = margins[0, j] - caps[1, j] if merged else margins[0, j] + floor[j]
         elif status[j] == IDLE:
-            height = signs[p] * margin[j]
+            height = signs[p] * margins[0, j]
         else:
-            value, height = caps[p, j], -signs[p] * margin[j]
+            value, height = caps[p, j], -signs[p] * margins[0, j]
         change[j], moved[j] = signs[p] * value - beta[j], shift[p] + height - distances[p, j]
 
 
-@_inlined
+@_compiled
 def _all_hold(
     base: Any,
     status: Any,
@@ -353,7 +306,7 @@ def _all_hold(
     return True
 
 
-@_inlined
+@_compiled
 def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -> Any:
     """Return whose unknowns a piece has, which of them are a sample's second, and a column that is missing, or -1.
 
@@ -361,12 +314,16 @@ def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -
     face that is free in the other plane, both; and of planes that have met, owner -1, how much mass goes from one to
     the other.
     """
-    changed = np.flatnonzero(differs)
-    owner, second = np.full(2 * len(changed) + 1, -1), np.zeros(2 * len(changed) + 1, dtype=np.bool_)
+    n_changed = 0
+    for j in range(differs.shape[0]):
+        n_changed += differs[j]
+    owner, second = np.empty(2 * n_changed + 1, dtype=np.int64), np.zeros(2 * n_changed + 1, dtype=np.bool_)
     size, short = 0, -1
-    for j in changed:
+    for j in range(differs.shape[0]):
+        if not differs[j]:
+            continue
         if base.place[j] < 0:
-            short = int(j)
+            short = j
         free = _is_free(status[j])
         if base.on_face[j] or (free and not leaves[j]):
             owner[size] = j
@@ -375,11 +332,12 @@ def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -
             owner[size] = j
             second[size] = True
             size += 1
+    owner[size] = -1
     size += merged
     return owner[:size], second[:size], short
 
 
-@_inlined
+@_compiled
 def _piece(
     base: Any,
     leaving: Any,
@@ -411,7 +369,8 @@ def _piece(
             one[b], other[b], sign[b] = m + p, m + _plane(was[j]), -1.0
         elif not on_face[j]:
             sign[b] = 1.0
-    known[:] = drive
+    for k in range(m + n_planes):
+        known[k] = drive[k]
     for i in leaving:
         if not on_face[i] and beta[i] != 0.0:
             p = _plane(was[i]) if was[i] != IDLE else 0
@@ -476,7 +435,7 @@ def _piece(
     return True
 
 
-@_inlined
+@_compiled
 def _solve(system: Any, right: Any) -> bool:
     """Solve a small system in place, by elimination with partial pivoting; return whether it is regular."""
     n = system.shape[0]

@@ -148,7 +148,7 @@ class ActiveSet:
         self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
         self.columns = self._room = np.zeros((m + self.n_columns, 0), order="F")
 
-    def base(self, distances: FloatArray) -> Any:
+    def _base(self, distances: FloatArray) -> Any:
         """Return the `slabsvm.compiled.unlearning.Base` of paths from these distances from the planes."""
         from slabsvm.compiled.unlearning import Base
 
@@ -169,8 +169,6 @@ class ActiveSet:
 
         It is no more than on the way there where the path has too many events.
         """
-        from slabsvm.compiled.unlearning import Ends, settle
-
         if not self.possible:
             return None
         m, c = self.dual.n_samples, self.n_columns
@@ -186,17 +184,48 @@ class ActiveSet:
             return None
         nearest = self.nearest(distances + drive[:m] + drive[m:, None])
         self.compute(np.concatenate([np.flatnonzero(wrong), nearest[:NEAR], np.arange(m, m + c)]))
-        while True:
-            end = Ends(np.empty(m), np.empty(m), np.empty(c), np.empty(m, dtype=np.int64))
-            short = settle(self.base(distances), drive, EVENTS, end)
-            if short < 0:
-                break
-            if self.columns.shape[1] > 2 * self.room:
-                return None
-            self.compute(np.append(self.more(nearest), short))
-        multipliers = self.dual.multipliers_of(self.beta + end.change)
+        # Nobody leaves.
+        end = self.followed(np.zeros(0, dtype=np.intp), np.zeros(2, dtype=np.intp), distances, drive, nearest)
+        multipliers = self.dual.multipliers_of(self.beta + end.change[0])
         moved = self.products((self.dual.beta(multipliers) - self.beta)[None])[0]
         return Point(self.dual, multipliers, self.scores + moved)
+
+    def followed(
+        self,
+        leaving: IndexArray,
+        begins: IndexArray,
+        distances: FloatArray,
+        drive: FloatArray | None,
+        nearest: IndexArray,
+    ) -> Any:
+        """Return the `slabsvm.compiled.unlearning.Ends` of paths, in units of K; compute the columns they are short of.
+
+        Parameters
+        ----------
+        leaving, begins : the samples of all sets that leave, and where each set begins among them
+        distances : (c, m) array
+            From the planes.
+        drive : (m + c,) array or None
+            How beta, scores and planes change besides; None for no change.
+        nearest : as `nearest` returns
+        """
+        from slabsvm.compiled.unlearning import Ends, follow
+
+        m, c, n_sets = self.dual.n_samples, self.n_columns, len(begins) - 1
+        ends = Ends(
+            np.empty((n_sets, m)),
+            np.empty((n_sets, m)),
+            np.empty((n_sets, c)),
+            np.empty((n_sets, m), dtype=np.int64),
+        )
+        drive = np.zeros(m + c) if drive is None else drive
+        todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
+        while len(todo):
+            follow(self._base(distances), leaving, begins, todo, drive, EVENTS, ends, missing)
+            todo = todo[missing[todo] >= 0]
+            if len(todo):
+                self.compute(np.concatenate([missing[todo], self._more(nearest)]))
+        return ends
 
     def _missing(self, planes: FloatArray) -> FloatArray:
         """Return delta, (m,), of distances from the planes, (c, m): what puts free samples on their planes.
@@ -250,7 +279,7 @@ class ActiveSet:
         """Return samples that are not free, those next to a plane first, and then the others."""
         return np.argsort(np.abs(distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
 
-    def more(self, nearest: IndexArray) -> IndexArray:
+    def _more(self, nearest: IndexArray) -> IndexArray:
         """Return which columns to compute besides those that paths are short of: MORE, while there is room."""
         present = self.columns.shape[1]
         return nearest[self.place[nearest] < 0][: max(0, min(present, MORE, self.room - present))]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.active_set import EVENTS, GAP, LEAST, NEAR, ActiveSet
+from slabsvm.dual.active_set import GAP, LEAST, NEAR, ActiveSet
 from slabsvm.dual.face import LEAST_SHARE
 from slabsvm.dual.program import FEASIBLE, Dual
 from slabsvm.dual.solution import Point, Solution
@@ -118,7 +118,10 @@ class Unlearning(ActiveSet):
     def _along_paths(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> None:
         """Follow paths from the solution to the optimum without each set."""
         leaving, begins = _in_a_row([sets[row] for row in rows])
-        ends = self._followed(leaving, begins)
+        nearest = self.nearest(self.distances)
+        self.compute(np.concatenate([leaving, np.arange(self.dual.n_samples, len(self.place))]))
+        self.compute(np.union1d(np.flatnonzero(self._met(leaving))[: self.room], nearest[:NEAR]))
+        ends = self.followed(leaving, begins, self.distances, None, nearest)
         changes, scores = ends.change, ends.moved
         # What was added to K's diagonal is no part of the scores.
         scores *= self.unit
@@ -132,28 +135,6 @@ class Unlearning(ActiveSet):
         ends.shift[:] = self.offsets + self.unit * ends.shift
         gaps = self._gaps(leaving, begins, ends) + off * self.dual.caps.sum()
         found.changes[rows], found.scores[rows], found.gaps[rows] = changes, scores, gaps
-
-    def _followed(self, leaving: IndexArray, begins: IndexArray) -> Any:
-        """Return the `slabsvm.compiled.unlearning.Ends` of paths, in units of K."""
-        from slabsvm.compiled.unlearning import Ends, unlearn
-
-        m, n_sets = self.dual.n_samples, len(begins) - 1
-        nearest = self.nearest(self.distances)
-        self.compute(np.concatenate([leaving, np.arange(m, m + self.n_columns)]))
-        self.compute(np.union1d(np.flatnonzero(self._met(leaving))[: self.room], nearest[:NEAR]))
-        ends = Ends(
-            np.empty((n_sets, m)),
-            np.empty((n_sets, m)),
-            np.empty((n_sets, self.n_columns)),
-            np.empty((n_sets, m), dtype=np.int64),
-        )
-        todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
-        while len(todo):
-            unlearn(self.base(self.distances), leaving, begins, todo, EVENTS, ends, missing)
-            todo = todo[missing[todo] >= 0]
-            if len(todo):
-                self.compute(np.concatenate([missing[todo], self.more(nearest)]))
-        return ends
 
     def _met(self, leaving: IndexArray) -> BoolArray:
         """Return which samples would be beyond their box or plane as one of some leaves and all others stay."""
