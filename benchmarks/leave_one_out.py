@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from harness import Benchmark, Case, Document, Options, Record, Table
+from harness import Benchmark, Case, Options, Record, Table, tables
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Status
@@ -142,11 +142,5 @@ TABLE = Table(
 )
 
 
-def report(document: Document) -> str:
-    # The published file has records by the kernel's name.
-    by_kernel = document.get("kernels", {})
-    return TABLE.of(document.get("records") or [{"kernel": name} | record for name, record in by_kernel.items()])
-
-
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report).main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE)).main()

@@ -3,8 +3,8 @@
     python benchmarks/updates.py
 
 Updates go on from the last solution, at its gamma; the full fit has the same gamma. The data are generated; medians of
-the processor time of interleaved repetitions. The slab of 10,000 rows at the default gamma, of which each fit takes 40
-seconds, is left out unless --only "slab, gamma neighbours, 10000" asks for it; it has one repetition.
+the processor time of interleaved repetitions. The slab of 10,000 rows at the default gamma, of which each fit takes
+half a minute, is left out unless --only "slab, gamma neighbours, 10000" asks for it; it has one repetition.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Command lines of `slabsvm`, its own subcommands and the reproduction's: parsed alone, or carried out on tiny files.
 
 An input is a word a line. Carried out, a command ends with one of its exit statuses and a text that fits on a screen,
-leaves nothing half-written, and writes no file but those that its words name. What would open a browser, or compute for
-minutes whatever its words are (`explore`, `demo`, `reproduce toy`), is parsed and not carried out.
+leaves nothing half-written, and writes no file but those that its words name. What would open a browser, or compute
+for long whatever its words are (`explore`, `demo`, `learn`, `reproduce toy`), is parsed and not carried out.
 """
 
 from __future__ import annotations
@@ -19,10 +19,16 @@ from unittest import mock
 
 from fuzzing.guard import SCREEN
 
-MODULES = ("slabsvm.command.options", "slabsvm.command.fit", "slabsvm.command.score", "slabsvm.command.terminal")
+MODULES = (
+    *("slabsvm.command.options", "slabsvm.command.check", "slabsvm.command.fit", "slabsvm.command.label"),
+    *("slabsvm.command.score", "slabsvm.command.terminal"),
+)
 STATUSES = (0, 1, 2, 3, 4)
-LONG = ("explore", "demo", "toy")
+LONG = ("explore", "demo", "toy", "learn")
 LINES = (
+    "check good.csv --drop c --json",
+    "ask auto.slab good.csv -o rows.csv --rows 3",
+    "learn auto.slab good.csv --from good.csv -o new.slab --json",
     "fit good.csv -o new.slab",
     "fit good.csv -o new.slab --detector slab --id c --json",
     "fit good.csv -o new.slab --detector kernel-density --drop c,b --weight a",
@@ -101,7 +107,6 @@ def _commands(done: Callable[[str], bool]) -> Any:
     """Return the command with all its subcommands, of which only those with names that are done are carried out."""
     import click
 
-    from slabsvm.command import explore, fit, inspect, monitor, score, tune
     from slabsvm.command.group import slabsvm
     from slabsvm_reproduction.command import demo, reproduce
 
@@ -113,7 +118,7 @@ def _commands(done: Callable[[str], bool]) -> Any:
             found.callback = lambda **_: None
         return found
 
-    own = (fit.fit, score.score, inspect.inspect, tune.tune, monitor.monitor, explore.explore, demo, reproduce)
+    own = (*slabsvm.commands.values(), demo, reproduce)
     root = click.Group("slabsvm", params=slabsvm.params, context_settings=slabsvm.context_settings)
     root.commands = {command.name: stubbed(command) for command in own}
     return root
@@ -201,13 +206,14 @@ def _files(folder: Path) -> dict[str, bytes]:
     (folder / "good.csv").write_text(good)
     table = whole(folder / "good.csv", Reading())[["a", "b"]]
     # What `fit` learns by default. Its loops come from numba's cache, by pickle: once, before anybody listens.
-    AutoSlabSVM().fit(table)
+    save(make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table), folder / "auto.slab")
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
     save(model, folder / "model.slab")
     save(DriftMonitor(model).fit(), folder / "state.slab")
     np.save(folder / "table.npy", rows)
     np.savez(folder / "table.npz", x=rows)
-    made = {name: (folder / name).read_bytes() for name in ("model.slab", "state.slab", "table.npy", "table.npz")}
+    models = ("auto.slab", "model.slab", "state.slab")
+    made = {name: (folder / name).read_bytes() for name in (*models, "table.npy", "table.npz")}
     return made | {
         "good.csv": good.encode(),
         "good.csv.gz": gzip.compress(good.encode(), mtime=0),

@@ -101,8 +101,8 @@ def started(do: Callable[[], object], log: Path) -> int:
     status = FAILED
     try:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        for stream in (1, 2):
-            os.dup2(descriptor, stream)
+        for standard in (1, 2):
+            os.dup2(descriptor, standard)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         do()
         status = 0

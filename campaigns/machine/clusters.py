@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partialmethod
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,7 +85,7 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
     blocks = da.from_array(X, chunks=(2500, -1)).persist()
     visit, visits = DaskBlocks.visit, []
 
-    def deadly(source: DaskBlocks, visitor: Any, bytes_per_row: int, fatal: int | None) -> Any:
+    def deadly(source: DaskBlocks, visitor: Any, bytes_per_row: int, *, fatal: int | None) -> Any:
         visits.append(visitor)
         if len(visits) == fatal:
             flag.touch()
@@ -93,7 +94,7 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
 
     def fitted(fatal: int | None) -> LinearOneClassSlabSVM:
         visits.clear()
-        DaskBlocks.visit = lambda *arguments: deadly(*arguments, fatal)
+        DaskBlocks.visit = partialmethod(deadly, fatal=fatal)
         try:
             return InBands(nu_upper=0.05, tol=1e-10).fit(blocks)
         finally:
