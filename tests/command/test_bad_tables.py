@@ -314,7 +314,7 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
     ids=["interrupted", "ended"],
 )
 def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, tmp_path, number, status, line):
-    command = [sys.executable, "-c", "from slabsvm.command import main; main()", "score", ready / "model.slab", "-"]
+    command = [sys.executable, "-m", "slabsvm", "score", ready / "model.slab", "-"]
     with subprocess.Popen(
         [*map(str, command), "-o", str(tmp_path / "s.csv")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

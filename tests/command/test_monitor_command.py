@@ -149,7 +149,7 @@ def test_an_alarm_fails_where_it_is_asked_to(run, ready, stream):
     assert run(*good, "--state", "s.slab").exit_code == 4
 
 
-ANSWERED = [sys.executable, "-c", "from slabsvm.command import main; main()", "monitor"]
+ANSWERED = [sys.executable, "-m", "slabsvm", "monitor"]
 
 
 @pytest.mark.slow

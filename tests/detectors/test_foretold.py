@@ -6,7 +6,7 @@ from scipy import stats
 
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.data.distinct import distinct_rows, groups_of
-from slabsvm.dual import unlearning
+from slabsvm.dual import active_set, unlearning
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.fitted.recall import foretold, inexact
 
@@ -113,7 +113,7 @@ def test_a_fit_whose_left_out_scores_are_estimates_says_so(monkeypatch):
     model = OneClassSVM().fit(X)
     assert model.loo_error_ == 0.0
     assert "are estimates here" not in model.warning_
-    monkeypatch.setattr(unlearning, "EVENTS", 0)
+    monkeypatch.setattr(active_set, "EVENTS", 0)
     monkeypatch.setattr(unlearning, "WORK", 0)
     with pytest.warns(SlabCollapseWarning, match="Leave-one-out scores are estimates here"):
         assert model.fit(X).loo_error_ > 0.0

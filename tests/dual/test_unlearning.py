@@ -101,7 +101,7 @@ def test_scores_that_are_not_exact_have_an_error(monkeypatch):
     K = kernel_matrix("one feature", 200)
     dual = one_class(np.ones(200), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
-    monkeypatch.setattr(unlearning, "EVENTS", 0)
+    monkeypatch.setattr(active_set, "EVENTS", 0)
     monkeypatch.setattr(unlearning, "MOST_STEPS", 0)
     assert leave_one_out(dual, Dense(K), solution).error > 0.0
 
@@ -134,7 +134,7 @@ def test_descents_bring_paths_that_do_not_arrive_nearer(monkeypatch):
     K = kernel_matrix("one feature", 200)
     dual = one_class_slab(np.ones(200), 0.1, 0.05, 2 / 3)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
-    monkeypatch.setattr(unlearning, "EVENTS", 1)
+    monkeypatch.setattr(active_set, "EVENTS", 1)
     _, sets, paths = each_left_out(dual, K, solution)
     found = paths.without(sets)
     before, arrived = found.gaps.copy(), found.exact.copy()
