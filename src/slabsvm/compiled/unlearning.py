@@ -60,14 +60,13 @@ class Ends(NamedTuple):
 
     Attributes
     ----------
-    change, moved : (r, m), the change of beta and of the scores
+    change : (r, m), that of beta
     shift : (r, c), that of the offsets
     status : (r, m), what samples are there; where the planes have met, they are one from then on, and a free sample is
         in the first
     """
 
     change: Any
-    moved: Any
     shift: Any
     status: Any
 
@@ -84,7 +83,7 @@ def follow(base: Any, leaving: Any, begins: Any, todo: Any, drive: Any, most: in
     """
     for row in todo:
         some = leaving[begins[row] : begins[row + 1]]
-        end = Ends(ends.change[row], ends.moved[row], ends.shift[row], ends.status[row])
+        end = Ends(ends.change[row], ends.shift[row], ends.status[row])
         missing[row] = _along(base, some, drive, most, end)
 
 
@@ -98,7 +97,7 @@ def _is_free(status: int) -> bool:
     return status % 2 == 1
 
 
-@_compiled
+@_inlined
 def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     """Follow one path from event to event; return the column that it is short of, or -1."""
     m, n_planes = base.beta.shape[0], base.signs.shape[0]
@@ -135,8 +134,6 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
         for j in range(m):
             # Division is for the few that may be the first.
             if margins[0, j] + step * rates[0, j] < 0.0 or margins[1, j] + step * rates[1, j] < 0.0:
-                if leaves[j]:
-                    continue
                 for k in range(2):
                     speed = -rates[k, j]
                     if speed > 0.0 and margins[k, j] < step * speed:
@@ -185,16 +182,16 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
         end.shift[p] = shift[p] - left * known[m + p]
     for j in range(m):
         margins[0, j] += left * rates[0, j]
-    _finish(base, leaves, margins, rest, merged, end)
+    _finish(base, leaves, margins, merged, end)
     return short
 
 
-@_compiled
+@_inlined
 def _start(base: Any, status: Any, leaves: Any, margins: Any, rest: Any) -> None:
     """Put down how far samples are from their limits.
 
-    A free multiplier has its bounds; a sample without one has the planes, and one at its cap has its plane. Of a sample
-    that leaves, the first is by how much its score has changed.
+    A free multiplier has its bounds; a sample without one has the planes, and one at its cap has its plane. A sample
+    that leaves has none.
     """
     signs, distances, beta, caps, floor = base.signs, base.distances, base.beta, base.caps, base.floor
     for j in range(status.shape[0]):
@@ -219,7 +216,7 @@ def _free(caps: Any, floor: Any, margins: Any, j: int, value: float, plane: int,
     margins[1, j] = caps[plane, j] - value
 
 
-@_compiled
+@_inlined
 def _change(base: Any, status: Any, margins: Any, rest: Any, heights: Any, j: int, side: int, merged: bool) -> None:
     """Change what a sample is that has met a limit: the first or the second of those that it had."""
     was = status[j]
@@ -239,27 +236,24 @@ def _change(base: Any, status: Any, margins: Any, rest: Any, heights: Any, j: in
             margins[q, j] = base.signs[q] * (heights[q] - heights[p] + rest[j])
 
 
-@_compiled
-def _finish(base: Any, leaves: Any, margins: Any, rest: Any, merged: bool, end: Any) -> None:
-    """Put down how beta and scores have changed at the end of a path, by the first margins."""
-    signs, distances, beta, caps, floor = base.signs, base.distances, base.beta, base.caps, base.floor
-    status, change, moved, shift = end.status, end.change, end.moved, end.shift
+@_inlined
+def _finish(base: Any, leaves: Any, margins: Any, merged: bool, end: Any) -> None:
+    """Put down how beta has changed at the end of a path, by the first margins."""
+    signs, beta, caps, floor, status, change = base.signs, base.beta, base.caps, base.floor, end.status, end.change
     for j in range(beta.shape[0]):
         if leaves[j]:
-            change[j], moved[j] = -beta[j], margins[0, j]
+            change[j] = -beta[j]
             continue
         p = _plane(status[j]) if status[j] != IDLE else 0
-        value, height = floor[j], rest[j]
+        value = floor[j]
         if _is_free(status[j]):
             value = margins[0, j] - caps[1, j] if merged else margins[0, j] + floor[j]
-        elif status[j] == IDLE:
-            height = signs[p] * margins[0, j]
-        else:
-            value, height = caps[p, j], -signs[p] * margins[0, j]
-        change[j], moved[j] = signs[p] * value - beta[j], shift[p] + height - distances[p, j]
+        elif status[j] != IDLE:
+            value = caps[p, j]
+        change[j] = signs[p] * value - beta[j]
 
 
-@_compiled
+@_inlined
 def _all_hold(
     base: Any,
     status: Any,
@@ -306,7 +300,7 @@ def _all_hold(
     return True
 
 
-@_compiled
+@_inlined
 def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -> Any:
     """Return whose unknowns a piece has, which of them are a sample's second, and a column that is missing, or -1.
 
@@ -337,7 +331,7 @@ def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -
     return owner[:size], second[:size], short
 
 
-@_compiled
+@_inlined
 def _piece(
     base: Any,
     leaving: Any,
@@ -419,8 +413,6 @@ def _piece(
     for k in range(2):
         for j in range(m):
             rates[k, j] = scale[k, status[j]] * known[j] + add[k, status[j]]
-    for i in leaving:
-        rates[0, i], rates[1, i] = known[i], 0.0
     for b in range(size):
         j = owner[b]
         if j < 0 or second[b]:
@@ -430,12 +422,12 @@ def _piece(
             value = known[j] if _is_free(status[j]) else right[b] - known[m + _plane(was[j])]
         for k in range(2):
             rates[k, j] = scale[k, status[j]] * value + add[k, status[j]]
-        if leaves[j]:
-            rates[0, j], rates[1, j] = value, 0.0
+    for i in leaving:
+        rates[0, i], rates[1, i] = 0.0, 0.0
     return True
 
 
-@_compiled
+@_inlined
 def _solve(system: Any, right: Any) -> bool:
     """Solve a small system in place, by elimination with partial pivoting; return whether it is regular."""
     n = system.shape[0]
@@ -497,6 +489,7 @@ def certify(
     totals: Any,
     beta: Any,
     at: Any,
+    scores: Any,
     leaving: Any,
     begins: Any,
     feasible: float,
@@ -504,9 +497,9 @@ def certify(
 ) -> None:
     """Find the duality gap of points without sets of samples; infinite where sums or boxes are missed by too much.
 
-    beta : (m,), which the points' change is added to. at : `Ends`, with scores in place of what they moved by, and
-    offsets, one for both planes where they are one. leaving, begins : as for paths. feasible : what may be missed.
-    gaps : (r,), out.
+    beta : (m,), which the points' change is added to. at : `Ends`, with offsets in place of their shift, one for both
+    planes where they are one. scores : (r, m). leaving, begins : as for paths. feasible : what may be missed. gaps :
+    (r,), out.
 
     beta does not show mass that both planes hold of the same sample. What the sums of beta lack is such mass: free
     samples have the room for it, and it adds the planes' distance, times itself, to the gap.
@@ -524,7 +517,7 @@ def certify(
             for j in range(m):
                 value = max(signs[p] * (beta[j] + at.change[row, j]), 0.0)
                 room = value - caps[p, j] * stays[j]
-                distance = signs[p] * (at.moved[row, j] - offset)
+                distance = signs[p] * (scores[row, j] - offset)
                 gap += (value if distance > 0.0 else min(room, 0.0)) * distance
                 off = max(off, room)
                 total += value

@@ -214,7 +214,6 @@ class ActiveSet:
         m, c, n_sets = self.dual.n_samples, self.n_columns, len(begins) - 1
         ends = Ends(
             np.empty((n_sets, m)),
-            np.empty((n_sets, m)),
             np.empty((n_sets, c)),
             np.empty((n_sets, m), dtype=np.int64),
         )
@@ -367,7 +366,7 @@ class ActiveSet:
         """Return K times each change, (r, m)."""
         touched = np.flatnonzero(changes.any(axis=0))
         if isinstance(self.gram, Dense):
-            few = len(changes) == 1 and len(touched) < self.dual.n_samples // 2
+            few = len(touched) < self.dual.n_samples // 2
             return changes[:, touched] @ self.gram.matrix[touched] if few else changes @ self.gram.matrix
         images = np.zeros((len(changes), self.dual.n_samples))
         for rows in pieces(len(touched), 8 * self.dual.n_samples):

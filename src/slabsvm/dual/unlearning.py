@@ -2,9 +2,8 @@
 
 The path of the active set (`slabsvm.dual.active_set`) along which the multipliers of what leaves go to 0 starts from
 the solution and ends where all that stays is optimal. The duality gap of the program without the samples says how good
-the end is, at scores that are compared with K. Where that is more than twice the solution's own gap and more than GAP,
-what the path comes to is clipped to its boxes. If that is not good enough either, the compiled descent can go on from
-there.
+the end is. Where that is more than twice the solution's own gap and more than GAP, what the path comes to is clipped to
+its boxes. If that is not good enough either, the compiled descent can go on from there.
 """
 
 from __future__ import annotations
@@ -18,15 +17,12 @@ from slabsvm.dual.active_set import GAP, LEAST, NEAR, ActiveSet
 from slabsvm.dual.face import LEAST_SHARE
 from slabsvm.dual.program import FEASIBLE, Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import Dense, Gram
+from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import PIECE_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
 # Up to so many samples all are left out exactly.
 EXACT = 2000
-# What a path says of scores is compared with K along so many random directions, and believed to so small a share of the
-# gap that is allowed.
-PROBES, BELIEVED = 8, 1e-2
 # Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second: for
 # each sample so many steps, or as many of the most as all descents have time for.
 WORK, STEPS, MOST_STEPS = 300_000_000, 2, 20
@@ -81,8 +77,8 @@ class Unlearning(ActiveSet):
         # Where two planes are one, what both hold of the same samples is not told from beta, and the gap is larger.
         own = 0.0
         if self.possible:
-            here = Ends(np.zeros((1, dual.n_samples)), solution.scores[None], self.offsets[None], self.status[None])
-            own = float(self._gaps(*_in_a_row([np.zeros(0, dtype=np.intp)]), here)[0])
+            here = Ends(np.zeros((1, dual.n_samples)), self.offsets[None], self.status[None])
+            own = float(self._gaps(*_in_a_row([np.zeros(0, dtype=np.intp)]), here, solution.scores[None])[0])
         self.allowed = max(allowed, 2.0 * own) if own <= UNTOLD * allowed else allowed
 
     def without(self, sets: list[IndexArray]) -> Unlearned:
@@ -122,19 +118,10 @@ class Unlearning(ActiveSet):
         self.compute(np.concatenate([leaving, np.arange(self.dual.n_samples, len(self.place))]))
         self.compute(np.union1d(np.flatnonzero(self._met(leaving))[: self.room], nearest[:NEAR]))
         ends = self.followed(leaving, begins, self.distances, None, nearest)
-        changes, scores = ends.change, ends.moved
-        # What was added to K's diagonal is no part of the scores.
-        scores *= self.unit
-        scores -= self.added * changes
-        off = self._off(changes, scores)
-        scores += self.solution.scores
-        # Of what a path says of scores no more is believed than moves the gap by so little.
-        wrong = ~(off <= BELIEVED * self.allowed / self.dual.caps.sum())
-        if wrong.any():
-            scores[wrong], off[wrong] = self._scores(changes[wrong]), 0.0
         ends.shift[:] = self.offsets + self.unit * ends.shift
-        gaps = self._gaps(leaving, begins, ends) + off * self.dual.caps.sum()
-        found.changes[rows], found.scores[rows], found.gaps[rows] = changes, scores, gaps
+        scores = self._scores(ends.change)
+        gaps = self._gaps(leaving, begins, ends, scores)
+        found.changes[rows], found.scores[rows], found.gaps[rows] = ends.change, scores, gaps
 
     def _met(self, leaving: IndexArray) -> BoolArray:
         """Return which samples would be beyond their box or plane as one of some leaves and all others stay."""
@@ -152,28 +139,17 @@ class Unlearning(ActiveSet):
             met |= self.wrong(self.distances, drives)
         return met
 
-    def _off(self, changes: FloatArray, moves: FloatArray) -> FloatArray:
-        """Return about how far the scores' moves of each path are from what K says of its change of beta, (r,).
-
-        The length of what they are off by, from sums of it with random signs: these are too small by a factor of ten
-        once in ten million times. Without K in memory nobody knows.
-        """
-        if not isinstance(self.gram, Dense):
-            return np.full(len(changes), np.inf)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.dual.n_samples, PROBES))
-        return np.asarray(np.sqrt(np.mean((changes @ (self.gram.matrix @ signs) - moves @ signs) ** 2, axis=1)))
-
     def _scores(self, changes: FloatArray) -> FloatArray:
         """Return the scores of all samples after each change, (r, m)."""
         return self.solution.scores + self.products(changes)
 
-    def _gaps(self, leaving: IndexArray, begins: IndexArray, at: Any) -> FloatArray:
-        """Return the gaps without each set, (r,), at `Ends` with scores and offsets; infinite where not feasible."""
+    def _gaps(self, leaving: IndexArray, begins: IndexArray, at: Any, scores: FloatArray) -> FloatArray:
+        """Return the gaps without each set, (r,), at `Ends` with offsets, and scores; infinite where not feasible."""
         from slabsvm.compiled.unlearning import certify
 
         dual, gaps = self.dual, np.empty(len(at.change))
         signs = dual.signs.astype(np.float64)
-        certify(signs, dual.caps, dual.totals, self.beta, at, leaving, begins, FEASIBLE * dual.total, gaps)
+        certify(signs, dual.caps, dual.totals, self.beta, at, scores, leaving, begins, FEASIBLE * dual.total, gaps)
         return gaps
 
     def _clipped(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> dict[int, Point]:
