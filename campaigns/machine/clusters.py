@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partialmethod
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,8 +18,6 @@ from slabsvm.solvers.streaming import PassTuning
 
 Record = dict[str, Any]
 N_WORKERS = 2
-# Seconds that a worker may take to be there again: Dask gives one up on a machine that is too busy.
-LONGEST = 120
 
 
 class InBands(LinearOneClassSlabSVM):
@@ -48,26 +45,22 @@ def dying(do: Callable[..., Any], flag: str) -> Callable[..., Any]:
 
 
 @contextmanager
-def cluster() -> Iterator[Any]:
+def cluster() -> Iterator[None]:
+    """Two workers, of which one may die: Dask does not always start another, so each try has a cluster of its own."""
     from distributed import Client, LocalCluster
 
     with (
         LocalCluster(N_WORKERS, threads_per_worker=1, dashboard_address=None, memory_limit=0) as workers,
-        Client(workers) as client,
+        Client(workers),
     ):
-        yield client
+        yield
 
 
 def killed_workers(seed: int) -> list[Record]:
     """Return the records of a linear slab, whose worker dies in each of its passes, and of an open set of classes."""
-    found = []
-    with TemporaryDirectory(prefix="slabsvm-faults-") as base, cluster() as client:
+    with TemporaryDirectory(prefix="slabsvm-faults-") as base:
         flag = Path(base) / "die"
-        for record in chain(_linear(flag, seed), _open_set(flag, seed)):
-            found.append(record)
-            # joblib asks how many workers there are, and does without where there is one.
-            client.wait_for_workers(N_WORKERS, timeout=LONGEST)
-    return found
+        return [*_linear(flag, seed), *_open_set(flag, seed)]
 
 
 def _record(what: str, seed: int, flag: Path, same: bool) -> Record:
@@ -82,7 +75,6 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
     import dask.array as da
 
     X = np.random.default_rng(seed).gamma(64.0, 1 / 16, (20_000, 6))
-    blocks = da.from_array(X, chunks=(2500, -1)).persist()
     visit, visits = DaskBlocks.visit, []
 
     def deadly(source: DaskBlocks, visitor: Any, bytes_per_row: int, *, fatal: int | None) -> Any:
@@ -96,7 +88,8 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
         visits.clear()
         DaskBlocks.visit = partialmethod(deadly, fatal=fatal)
         try:
-            return InBands(nu_upper=0.05, tol=1e-10).fit(blocks)
+            with cluster():
+                return InBands(nu_upper=0.05, tol=1e-10).fit(da.from_array(X, chunks=(2500, -1)).persist())
         finally:
             DaskBlocks.visit = visit
 
@@ -108,9 +101,11 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
         same = same and model.rho_upper_ == alone.rho_upper_ and model.duality_gap_ == alone.duality_gap_
         yield _record(f"linear slab, pass {number} of {len(phases)}: {phase}", seed, flag, bool(same))
     for method in ("predict", "decision_function"):
-        flag.touch()
-        fatal = blocks.map_blocks(dying(lambda rows: rows, str(flag)), meta=np.empty((0, 0)))
-        found = getattr(alone, method)(fatal).compute()
+        with cluster():
+            blocks = da.from_array(X, chunks=(2500, -1)).persist()
+            flag.touch()
+            fatal = blocks.map_blocks(dying(lambda rows: rows, str(flag)), meta=np.empty((0, 0)))
+            found = getattr(alone, method)(fatal).compute()
         yield _record(f"linear slab, {method}", seed, flag, bool((found == getattr(alone, method)(X)).all()))
 
 
@@ -125,12 +120,12 @@ def _open_set(flag: Path, seed: int) -> Iterator[Record]:
     alone = OpenSetClassifier(OneClassSVM(kernel=_product)).fit(X, y)
     expected = alone.decisions(X)
     flag.touch()
-    with joblib.parallel_config(backend="dask"):
+    with cluster(), joblib.parallel_config(backend="dask"):
         model = OpenSetClassifier(OneClassSVM(kernel=fatal)).fit(X, y)
     yield _record("open set, fit", seed, flag, bool((model.decisions(X) == expected).all()))
     for method in ("predict", "decisions"):
         flag.touch()
-        with joblib.parallel_config(backend="dask"):
+        with cluster(), joblib.parallel_config(backend="dask"):
             found = getattr(model, method)(X)
         yield _record(f"open set, {method}", seed, flag, bool((found == getattr(alone, method)(X)).all()))
 
