@@ -218,7 +218,7 @@ narrow = problems.rbf(40.0)
         LabelFreeSearchCV(OneClassSVM(), {"gamma": [4.0, 40.0]}, cv=2),
         AutoSlabSVM(),
     ],
-    ids=lambda model: re.sub(r"<function [^>]*>", "narrow", str(model)).replace(" ", "")[:60],
+    ids=lambda model: re.sub(r"<function.*? at 0x\w+>", "narrow", str(model)).replace(" ", "")[:60],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):

@@ -121,7 +121,10 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     for p in range(n_planes):
         heights[p] = base.distances[p, 0]
     # Without types of their own, each helper would be compiled for the first values, and once more for all others.
-    left, last, short, merged = 1.0, np.intp(-1), np.intp(-1), np.bool_(False)
+    last: Any = np.intp(-1)
+    short: Any = np.intp(-1)
+    merged: Any = np.bool_(False)
+    left = 1.0
     # The last event, and what there was before: where the path ends there, it has not come.
     undone, was, height, was_one, before = NONE, np.empty_like(status), np.empty(m), IDLE, 0.0
     for _ in range(most + 1):
@@ -130,7 +133,9 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
         owner, second, short = _unknowns(base, status, leaves, differs, merged)
         if short >= 0 or not _piece(base, leaving, drive, leaves, status, owner, second, known, rates):
             break
-        step, first, side = left, np.intp(NONE), np.intp(0)
+        step = left
+        first: Any = np.intp(NONE)
+        side: Any = np.intp(0)
         for j in range(m):
             # Division is for the few that may be the first.
             if margins[0, j] + step * rates[0, j] < 0.0 or margins[1, j] + step * rates[1, j] < 0.0:
@@ -183,7 +188,7 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     for j in range(m):
         margins[0, j] += left * rates[0, j]
     _finish(base, leaves, margins, merged, end)
-    return short
+    return int(short)
 
 
 @_inlined
