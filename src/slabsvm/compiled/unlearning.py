@@ -76,10 +76,9 @@ def follow(base: Any, leaving: Any, begins: Any, todo: Any, drive: Any, most: in
     """Follow paths along which sets of samples leave; where one fails, to the end of its last piece.
 
     leaving : the sets' samples; begins : (r + 1,), where each set begins in there. todo : the sets to follow.
-    drive : (m + c,), how beta, the planes and the scores change besides, where nobody's status does: a set without
-    samples has the path along which what a point lacks of optimality vanishes. most : the largest number of events.
-    ends : `Ends`; of such a set, also of a part of the path that has no more events. missing : (r,), out: a column that
-    a path is short of; -1 for none.
+    drive : (m + c,), how beta, the planes and the scores change besides, as long as no status changes. A set may be
+    empty: its path makes up for what a point lacks of optimality, and may end on the way there. most : the largest
+    number of events. ends : `Ends`, out. missing : (r,), out: a column that a path is short of; -1 for none.
     """
     for row in todo:
         some = leaving[begins[row] : begins[row + 1]]
@@ -103,7 +102,7 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     m, n_planes = base.beta.shape[0], base.signs.shape[0]
     status = end.status
     leaves, differs = np.zeros(m, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
-    # One by one, here and below: assignments of whole arrays take seconds to compile, for what they say of shapes.
+    # One by one, here and below: assignments of whole arrays take seconds to compile, because they check shapes.
     for j in range(m):
         status[j] = base.status[j]
     for i in leaving:
@@ -120,7 +119,7 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
     heights, known, shift = np.zeros(n_planes), np.zeros(m + n_planes), np.zeros(n_planes)
     for p in range(n_planes):
         heights[p] = base.distances[p, 0]
-    # Without types of their own, each helper would be compiled for the first values, and once more for all others.
+    # Typed, or numba would compile each helper twice: for literals, and for what they become.
     last: Any = np.intp(-1)
     short: Any = np.intp(-1)
     merged: Any = np.bool_(False)

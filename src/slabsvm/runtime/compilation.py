@@ -24,7 +24,7 @@ _FunctionCache: Any = _caching.FunctionCache
 FASTMATH = frozenset({"nnan", "nsz", "reassoc", "contract"})
 
 NOWHERE = (
-    "Compiled code can be kept nowhere, so that each process compiles its loops anew, in some 20 seconds; let "
+    "Compiled code can be kept nowhere, so that each process compiles its loops anew, in 20 to 30 seconds; let "
     "NUMBA_CACHE_DIR name a folder that can be written"
 )
 UNREADABLE = "Compiled code that was kept cannot be read; it is compiled anew, and replaced where that can be done"
