@@ -177,13 +177,13 @@ def test_what_the_journal_raises_is_raised(reuse, n_jobs, tmp_path, X):
 
 
 @pytest.mark.warns("that was tried, and a better one may lie beyond")
-def test_distances_that_take_too_much_memory_are_not_kept(X, monkeypatch):
+def test_kernel_values_that_take_too_much_memory_are_not_held(X, monkeypatch):
     alone = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=False).fit(X)
     monkeypatch.setattr(runs, "MOST_BYTES", 8 * 80 * 80)
     linked = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=True).fit(X)
     np.testing.assert_array_equal(linked.cv_results_["split0_acceptance"], alone.cv_results_["split0_acceptance"])
     search = Search(OneClassSVM(), [{"gamma": 0.1}], linked._splits(X), X, {}, linked.criterion_)
-    with pytest.raises(MemoryError, match="not kept"):
+    with pytest.raises(MemoryError, match="not held"):
         next(runs.chains(search, [(0, 0)])[0].run())
 
 

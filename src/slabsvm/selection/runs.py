@@ -1,8 +1,8 @@
 """All runs of a search: every candidate fitted on every split and judged, in threads, with progress and their journal.
 
-RBF candidates share the squared distances between training rows, and from them to held-out rows and synthetic outliers.
-Each gamma costs one exponential of them, and each nu none. A fit starts from the solution of the fit before it; at the
-same gamma, where no box binds, that is its solution. The detector does all the rest: it is given the kernel's values.
+RBF candidates of one gamma share the kernel's values among training rows, with held-out rows and synthetic outliers. A
+fit starts from the solution of the fit before it; at the same gamma, where no box binds, that is its solution. The
+detector does all the rest: it is given the kernel's values.
 
 The journal is a file of results, one JSON record a line, each written as soon as it is known. Work that is killed
 half-way has lost no finished result. Each line has its record's checksum: one that was cut short or changed since is
@@ -39,7 +39,7 @@ from slabsvm.detectors.base import SlabCollapseWarning, rows_of
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training, routed, routed_before
-from slabsvm.gram.computed import SharedDistances
+from slabsvm.gram.computed import OneHeld
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import silenced
@@ -54,7 +54,7 @@ JournalPath = str | os.PathLike[str] | None
 
 Progress = Callable[[int, int, float], object]
 
-MOST_BYTES = 2**28  # of distances: where they take more, candidates are fitted independently
+MOST_BYTES = 2**29  # of kernel values: where they take more, candidates are fitted independently
 # The time of a fit grows about as this power of its number of rows: that of the solver as the square, that of the
 # leave-one-out scores as the cube of the free support vectors.
 GROWTH = 2.5
@@ -256,7 +256,7 @@ class Chain:
         search, split = self.search, self.search.splits[self.runs[0][1]]
         begin = perf_counter()
         first, training, group, judged = self._prepared(split)
-        gram_of = SharedDistances(MOST_BYTES, judged)
+        gram_of = OneHeld(MOST_BYTES, judged)
         shared = (perf_counter() - begin) / len(self.runs)
         start: Start | None = None
         for parameters in self.parameters:
@@ -270,7 +270,7 @@ class Chain:
             support, beta, answers = detector.model_.support, np.zeros(len(training.distinct.weights)), []
             beta[support.rows] = support.coefficients
             # The kernel values with the training rows are known, (n, m).
-            for X, values in zip(judged, gram_of.judged(), strict=True):
+            for X, values in zip(judged, gram_of.values, strict=True):
                 decisions = detector.score_along(values @ beta, X) - detector.offset_
                 answers.append(Answer(decisions, decisions >= 0))
             if split.held_out is None:
@@ -302,7 +302,7 @@ class Chain:
 
 
 def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
-    """Return chains of those runs that can share distances."""
+    """Return chains of those runs that can share kernel values."""
     if search.fit_params:
         return []
     known = {candidate: _shared(search, candidate) for candidate in {candidate for candidate, _ in runs}}

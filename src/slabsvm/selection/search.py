@@ -2,8 +2,8 @@
 
 It is no `BaseSearchCV`, which fits each candidate on each fold by itself and takes the mean of a score of the held-out
 rows: a criterion scores the means of all candidates together, left-out scores have no held-out rows, and a scorer is
-not told the fold, to which synthetic outliers belong. Nor could fits share distances and solutions there, which makes a
-search 2 to 13 times as fast, or go on from a journal.
+not told the fold, to which synthetic outliers belong. Nor could fits share kernel values and solutions there, which
+makes a search 2 to 13 times as fast, or go on from a journal.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         A parameter in the grid by its name, or the last part of it, such as "gamma". While the best candidate is at an
         edge of it, the grid is widened, by at most four values. If it is still at the edge, the search warns.
     reuse : bool, default=True
-        Whether RBF support vector detectors of this package share squared distances on each fold, and start from each
+        Whether RBF support vector detectors of this package share kernel values on each fold, and start from each
         other's solutions. The outcome equals that of independent fits to within the solver's tolerance. Each thread
-        holds two matrices of (training rows + held-out rows + synthetic outliers) x training rows; above 256 MiB each
-        fits are independent.
+        holds a matrix of (training rows + held-out rows + synthetic outliers) x training rows; above 512 MiB fits are
+        independent.
 
     Attributes
     ----------
