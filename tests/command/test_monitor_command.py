@@ -277,7 +277,7 @@ def test_inspect_says_what_was_found(run, ready, stream):
     told = json.loads(run("inspect", "s.slab", "--json").stdout)
     assert (told["rows"], told["alarm"]) == (230, True)
     assert run("inspect", "s.slab", "--html", "page.html").exit_code == 2
-    assert "is the state of a stream that `slabsvm monitor` keeps" in run("score", "s.slab", "lines.csv").stderr
+    assert "s.slab holds a DriftMonitor, and no model that takes tables" in run("score", "s.slab", "lines.csv").stderr
 
 
 def test_two_promises_at_once_are_refused(run, ready, stream):
