@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slabsvm import __version__
-from slabsvm.command.reasons import Driver, Outlier
+from slabsvm.command.reasons import GAP, Driver, Outlier
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
@@ -215,10 +215,10 @@ def _outliers(outliers: Sequence[Outlier]) -> list[str]:
         rank = "" if one.p_value is None else f", {100 * one.p_value:.2g}% of good rows are as far out"
         reasons = "".join(
             f"<li>{escape(some.column)}: <strong>{escape(some.cell)}</strong>{escape(some.against())}"
-            f"{escape(some.way())} ({some.part:.0%})</li>"
+            f"{'' if some.cell == GAP else f'; {some.how}'} ({some.part:.0%})</li>"
             for some in one.reasons[:MOST_REASONS]
         )
-        number = "" if named != one.name else "row " if one.name == str(one.row) else ""
+        number = "row " if one.name == str(one.row) else ""
         items.append(
             f"<li>{number}<strong>{escape(named)}</strong> <span class='soft'>decision {one.decision:.3g}{rank}</span>"
             f"<ul>{reasons}</ul></li>"

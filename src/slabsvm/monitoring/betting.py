@@ -31,10 +31,7 @@ is the wealth in bet k at row t, of stakes pi(1), pi(2), ... The choice of the s
 
 References
 ----------
-V. Vovk, I. Nouretdinov, A. Gammerman, "Testing exchangeability on-line", ICML 2003. D. Volkhonskiy, E. Burnaev,
-I. Nouretdinov, A. Gammerman, V. Vovk, "Inductive conformal martingales for change-point detection", COPA 2017. V. Vovk,
-"Testing randomness online", Statistical Science 36, 2021. J. Shin, A. Ramdas, A. Rinaldo, "E-detectors", New England
-Journal of Statistics in Data Science 2, 2024. A. Shiryaev, "On optimum methods in quickest detection problems", 1963.
+[1] to [4] of `DriftMonitor`; A. Shiryaev, "On optimum methods in quickest detection problems", 1963.
 """
 
 from __future__ import annotations
