@@ -164,17 +164,15 @@ def short(value: Any) -> str:
 
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
-    from matplotlib.figure import Figure
-
     from slabsvm.command.report import document, table
     from slabsvm.detectors.answers import final_detector
     from slabsvm.display import draw_scores
-    from slabsvm.display.figures import svg
+    from slabsvm.display.figures import hidden_figure, svg
 
     drawn: list[str] = []
     for one in map(final_detector, (model[-1], *getattr(model[-1], "estimators_", ()))):
         if hasattr(one, "loo_scores_"):
-            picture = draw_scores(one, figure=Figure(figsize=(8.0, 6.0 if hasattr(one, "members_") else 3.6)))
+            picture = draw_scores(one, figure=hidden_figure(8.0, 6.0 if hasattr(one, "members_") else 3.6))
             drawn.append(f'<div class="paper">{svg(picture, str(len(drawn)))}</div>')
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     found = facts(model, path)

@@ -118,10 +118,12 @@ def drift_monitor(model: Pipeline) -> DriftMonitor | None:
     """Return a test of whether rows change in their order; None for a model that keeps no scores to compare with."""
     from slabsvm import DriftMonitor
 
+    monitor = DriftMonitor(model)
     try:
-        return DriftMonitor(model).fit(None)
+        monitor.fit(None)
     except (ValueError, TypeError, AttributeError):
         return None
+    return monitor
 
 
 def drift_said(monitor: DriftMonitor | None) -> str:

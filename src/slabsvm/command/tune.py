@@ -185,13 +185,11 @@ def _shown(seen: list[dict[str, Any]]) -> list[str]:
 
 def _page(title: str, search: Any, seen: list[dict[str, Any]], said: list[str]) -> str:
     """Return the page as HTML: what is best and by how much, a picture, and all candidates."""
-    from matplotlib.figure import Figure
-
     from slabsvm.command.report import document, table
     from slabsvm.display import draw_search
-    from slabsvm.display.figures import svg
+    from slabsvm.display.figures import hidden_figure, svg
 
-    drawn = draw_search(search, parameter="gamma", figure=Figure(figsize=(9.0, 3.6)))
+    drawn = draw_search(search, parameter="gamma", figure=hidden_figure(9.0, 3.6))
     rows = [[f"{value:.4g}" for value in row.values()] for row in seen]
     body = [
         f"<h1>{escape(title)}</h1>",

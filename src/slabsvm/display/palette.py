@@ -9,3 +9,5 @@ SEQUENCE = ("#a9cbe8", "#6fa3d6", "#3f7fbf", "#275a96", "#12315c")
 
 # Curves in one picture, in this order.
 CURVES = (KNOWN, NOVEL, GREEN, VIOLET, SAND)
+
+__all__ = ["CURVES", "GREEN", "INK", "KNOWN", "LINE", "NOVEL", "PAPER", "SAND", "SEQUENCE", "SOFT", "VIOLET"]
