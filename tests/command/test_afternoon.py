@@ -168,10 +168,10 @@ def test_a_search_has_a_page_that_says_what_is_better_and_shows_each_candidate(r
     result = run("tune", ready / "good.csv", *options, "--html", "t.html", "--json")
     assert result.exit_code == 0, result.output
     told, page = json.loads(result.stdout), Path("t.html").read_text()
-    assert page.count('class="best"') == 1
-    assert page.count('<circle class="dot') == len(told["candidates"])
+    assert page.count("<svg") == 1
+    assert page.count("<tr>") == 1 + len(told["candidates"])
     assert f"gamma {told['best']['gamma']:.4g}" in page
-    assert Page(page).loaded == []
+    assert all(address.startswith("#") for address in Page(page).loaded)
     assert run("tune", ready / "good.csv", "--html", ready / "good.csv").exit_code != 0
 
 
@@ -208,7 +208,7 @@ def test_bars_add_up_to_the_rows_and_end_where_acceptance_begins(run, ready):
     class Answers:
         decision = np.array([-1e9, -1e-12, 0.0, 1e-12, 1e9])
 
-    histogram(None, Answers)
+    histogram.count(Answers)
     assert histogram.counts.sum() == 5
     assert np.min(np.abs(histogram.edges)) < 1e-12
     below = histogram.counts[histogram.edges[:-1] < -1e-9].sum()

@@ -288,16 +288,6 @@ def test_the_first_sheet_of_a_workbook_is_scored_as_csv_is(run, ready):
     assert "it is no workbook (.xlsx), or damaged" in run("score", "m.slab", "broken.xlsx").stderr
 
 
-@pytest.mark.parametrize(
-    ("word", "hint"), [("predict", "score model.slab"), ("train", "fit good.csv"), ("explain", "--html")]
-)
-def test_what_other_programs_call_a_command_leads_to_the_command(run, word, hint):
-    result = run(word, "model.slab", "new.csv")
-    assert result.exit_code == 2
-    assert f"There is no command '{word}': `slabsvm " in result.stderr
-    assert hint in result.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
 def test_parquet_is_scored_as_csv_is(run, ready):

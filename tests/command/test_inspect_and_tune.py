@@ -139,7 +139,7 @@ def other_models(encoder, table):
             "ends in OpenSetClassifier, which gives rows no score: load it from Python",
             False,
         ),
-        "no detector": (make_pipeline(encoder).fit(table), "holds a Pipeline that takes rows of numbers", False),
+        "no detector": (make_pipeline(encoder).fit(table), "holds a Pipeline, and no model that takes tables", False),
         "no fit": (make_pipeline(clone(encoder), SVDD()), "has learned nothing: save it after its fit", False),
     }
 

@@ -88,27 +88,6 @@ def test_a_stream_in_parts_goes_on_from_its_state(run, ready, stream):
         assert one.read() == other.read()
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_run_does_not_write_over_the_rows_of_another(ready, stream, tmp_path, begun):
-    table, state = pd.read_csv(stream / "stream.csv"), tmp_path / "s.slab"
-    one, other = (
-        subcommand.begun(load(ready / "model.slab"), pd.read_csv(stream / "reference.csv"), {}) for _ in range(2)
-    )
-    if begun:
-        save(one, state)
-    first, second = (
-        subcommand.Watch(monitor, RowNames(monitor.estimator[0], None), state, True) for monitor in (one, other)
-    )
-    lines = StringIO()
-    first.read([table[:20]], lines, ",", lambda _: None)
-    first.read([table[20:30]], lines, ",", lambda _: None)
-    kept = state.read_bytes()
-    with pytest.raises(click.ClickException, match=r"another run since .* 15 rows of this run are not"):
-        second.read([table[:15]], StringIO(), ",", lambda _: None)
-    assert state.read_bytes() == kept
-    assert load(state).n_rows_ == 30
-
-
 def test_of_two_runs_that_keep_a_state_at_once_the_second_is_refused(ready, stream, tmp_path, monkeypatch):
     table, state = pd.read_csv(stream / "stream.csv"), tmp_path / "s.slab"
     model, reference = load(ready / "model.slab"), pd.read_csv(stream / "reference.csv")
@@ -277,7 +256,7 @@ def test_inspect_says_what_was_found(run, ready, stream):
     told = json.loads(run("inspect", "s.slab", "--json").stdout)
     assert (told["rows"], told["alarm"]) == (230, True)
     assert run("inspect", "s.slab", "--html", "page.html").exit_code == 2
-    assert "is the state of a stream that `slabsvm monitor` keeps" in run("score", "s.slab", "lines.csv").stderr
+    assert "s.slab holds a DriftMonitor, and no model that takes tables" in run("score", "s.slab", "lines.csv").stderr
 
 
 def test_two_promises_at_once_are_refused(run, ready, stream):

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from slabsvm.runtime.caller import ExtraMissingError, require
 
@@ -28,16 +26,8 @@ def main() -> None:
         # nohup has it ignored.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-    with nothing_begun():
-        from slabsvm.command.group import slabsvm
-    slabsvm()
-
-
-@contextmanager
-def nothing_begun() -> Iterator[None]:
-    """Turn an interruption during imports, which take seconds, into a line and an exit status: no work is lost."""
     try:
-        yield
+        from slabsvm.command.group import slabsvm
     except KeyboardInterrupt:
-        sys.stderr.write("\nStopped before any work was begun; the same command begins it.\n")
-        raise SystemExit(INTERRUPTED) from None
+        sys.exit(INTERRUPTED)
+    slabsvm()

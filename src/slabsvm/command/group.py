@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from slabsvm import __version__
-from slabsvm.command import nothing_begun
 from slabsvm.command.check import check
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
@@ -26,13 +25,6 @@ from slabsvm.command.tune import tune
 
 # An entry point of this group is named as its subcommand and points to a click command.
 PLUGINS = "slabsvm.commands"
-# What other programs call a subcommand, and what it is here.
-OTHER_NAMES = {
-    "train": "`slabsvm fit good.csv -o model.slab` learns a table of good rows",
-    "predict": "`slabsvm score model.slab new.csv -o scored.csv` says which rows are accepted",
-    "explain": "`slabsvm score model.slab new.csv --html report.html` gives the reasons of each rejected row",
-    "describe": "`slabsvm check table.csv` says what each column is taken for",
-}
 
 
 class WithPlugins(click.Group):
@@ -47,9 +39,6 @@ class WithPlugins(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand of a command line, whose words are kept: an error may say how to go on."""
         ctx.meta[WORDS] = [str(self.name), *args]
-        name = args[0] if args else ""
-        if name in OTHER_NAMES and self.get_command(ctx, name) is None:
-            raise click.UsageError(f"There is no command {name!r}: {OTHER_NAMES[name]}.", ctx)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -57,8 +46,7 @@ class WithPlugins(click.Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None or cmd_name not in _plugins():
             return own
-        with nothing_begun():
-            loaded = _plugins()[cmd_name].load()
+        loaded = _plugins()[cmd_name].load()
         if not isinstance(loaded, click.Command):
             raise click.ClickException(
                 f"The entry point {cmd_name!r} of {PLUGINS!r} is no click command but {loaded!r}: its distribution is "

@@ -76,7 +76,7 @@ def facts(model: Pipeline, path: Path) -> dict[str, Any]:
     return {
         "model": str(path),
         "detector": type(detector).__name__,
-        "parameters": {name: _plain(value) for name, value in detector.get_params(deep=False).items()},
+        "parameters": detector.get_params(deep=False),
         "rows": encoder.n_rows_,
         "columns": [
             {"kind": type(column).__name__.lower(), **asdict(column), "statement": column.statement()}
@@ -150,10 +150,10 @@ def _part(part: Any) -> dict[str, Any]:
     if hasattr(part, "support_"):
         found["support_vectors"] = len(part.support_)
     if hasattr(part, "kernel"):
-        found["kernel"] = _plain(part.kernel)
+        found["kernel"] = part.kernel
     for name in (*OF_A_SLAB, *CERTIFICATE):
         if hasattr(part, name):
-            found[name.removesuffix("_")] = _plain(getattr(part, name))
+            found[name.removesuffix("_")] = getattr(part, name)
     return found
 
 
@@ -162,22 +162,18 @@ def short(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return value.item() if hasattr(value, "item") else repr(value)
-
-
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
     from slabsvm.command.report import document, table
     from slabsvm.detectors.answers import final_detector
-    from slabsvm.display.scores import scores_svg
+    from slabsvm.display import draw_scores
+    from slabsvm.display.figures import hidden_figure, svg
 
     drawn: list[str] = []
     for one in map(final_detector, (model[-1], *getattr(model[-1], "estimators_", ()))):
         if hasattr(one, "loo_scores_"):
-            drawn.append(f'<div class="paper">{scores_svg(one, str(len(drawn)))}</div>')
+            picture = draw_scores(one, figure=hidden_figure(8.0, 6.0 if hasattr(one, "members_") else 3.6))
+            drawn.append(f'<div class="paper">{svg(picture, str(len(drawn)))}</div>')
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     found = facts(model, path)
     parts, share = found["parts"], found["expected_recall"]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from slabsvm.command import INTERRUPTED
 from slabsvm.command.options import FILE, Share, output_option, reading_of, reading_options, table_argument
@@ -28,7 +27,6 @@ from slabsvm.command.terminal import (
     plain_errors,
     say,
     say_json,
-    say_unread,
     warn,
 )
 from slabsvm.data.files import is_stream, one_at_a_time
@@ -55,9 +53,7 @@ KEPT_EVERY = 10_000
 @click.option(
     "--alpha",
     type=Share(0, 1, min_open=True, max_open=True),
-    default=0.01,
-    show_default=True,
-    help="The probability of ever raising a false alarm, however long the stream.",
+    help="The probability of ever raising a false alarm, however long the stream. [default: 0.01]",
 )
 @click.option(
     "--run-length",
@@ -72,10 +68,8 @@ KEPT_EVERY = 10_000
 @click.option(
     "--window",
     type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
     metavar="N",
-    help="The rolling rate is that of the last N to 2N rows.",
+    help="The rolling rate is that of the last N to 2N rows. [default: 1000]",
 )
 @click.option("--fail-on-alarm", is_flag=True, help=f"Exit with status {ALARM} if an alarm was raised.")
 @click.option("--id", metavar="NAME", help="The column that names the rows. [default: the model's, or numbers]")
@@ -110,10 +104,8 @@ def monitor(
     """
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
-    asked = {name: options.pop(name) for name in OF_A_STREAM}
-    context = click.get_current_context()
-    given = {name for name in OF_A_STREAM if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if {"alpha", "run_length"} <= given:
+    asked = {name: value for name in OF_A_STREAM if (value := options.pop(name)) is not None}
+    if {"alpha", "run_length"} <= asked.keys():
         raise click.UsageError("--alpha and --run-length exclude each other: give one of them.")
     files = {"model": model, "table": table, "output": output, "reference": reference, "state": state}
     with plain_errors("state", lines="output", **files):
@@ -125,7 +117,7 @@ def monitor(
         if state is not None and state.exists():
             if reference is not None:
                 raise click.UsageError(f"{named(state)} has its reference rows: leave --reference out.")
-            watched = gone_on(pipeline, state, {name: asked[name] for name in given})
+            watched = gone_on(pipeline, state, asked)
         else:
             how = reading_of(options, **columns_read(names))
             with about(reference or table):
@@ -144,8 +136,6 @@ def monitor(
                 raise SystemExit(INTERRUPTED) from None
         # Lines without state are written again by the next run; state without lines would have lost them.
         watch.keep()
-        if not watch.ended:
-            say_unread(watch.rows)
         warn(texts)
         say_columns(names)
         if as_json:
@@ -165,7 +155,6 @@ class Watch:
     state: Path | None  # where the monitor is kept
     streams: bool  # whether lines are there as soon as they are written
     rows: int = 0  # how many rows were read in this run
-    ended: bool = False  # whether these are all rows
     _kept: int = 0
     _written: tuple[int, ...] | None = None
 
@@ -222,7 +211,6 @@ class Watch:
                 self.keep()
         if self.rows == 0:
             raise TableError("it has a header and no rows. Give a table with rows")
-        self.ended = True
 
     def keep(self) -> None:
         """Write the state, where it has a place and there is something new.
@@ -261,7 +249,7 @@ def begun(pipeline: Pipeline, reference: Any, parameters: dict[str, Any]) -> Dri
 
 
 def gone_on(pipeline: Pipeline, state: Path, asked: dict[str, Any]) -> DriftMonitor:
-    """Return the monitor that a file keeps, of this model and with these parameters, as far as they are asked for."""
+    """Return the monitor that a file keeps, of this model and with the parameters that are asked for."""
     from slabsvm.files.models import write
 
     def bytes_of(model: Any) -> bytes:

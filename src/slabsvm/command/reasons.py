@@ -56,10 +56,6 @@ class Reason:
             return ""
         return f", expected {expected.replace('.', ',') if self.writing in COMMA_WRITINGS else expected}"
 
-    def way(self) -> str:
-        """Return how the cell speaks against its row, as the end of a sentence; "" where the cell says it."""
-        return "" if self.cell == GAP else f"; {self.how}"
-
 
 @dataclass(frozen=True)
 class Outlier:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slabsvm import __version__
-from slabsvm.command.reasons import Driver, Outlier
+from slabsvm.command.reasons import GAP, Driver, Outlier
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from slabsvm.command.scoring import Answers, Run
+    from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.runtime.arrays import FloatArray
 
 N_BINS = 36
@@ -48,8 +49,6 @@ svg { width: 100%; height: auto; display: block } svg text { fill: var(--ink); f
 @media (max-width: 600px) { svg text { font-size: 26px } .paper text { font-size: inherit }
   table, pre { font-size: .8rem } th, td { padding-right: .6rem } }
 .bar, .key { print-color-adjust: exact; -webkit-print-color-adjust: exact }
-.line { fill: none; stroke: var(--good); stroke-width: 2.5 } .half { stroke: var(--soft) } .dot { fill: var(--good) }
-.dot.half { fill: var(--soft); stroke: none } .best { fill: none; stroke: var(--out); stroke-width: 3 }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } .wide, pre { overflow-x: auto }
 th, td { padding: .25rem 1rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap }
 .warning { border-left: 4px solid var(--out); padding-left: 1rem } .paper { background: #fff; margin: 1rem 0 }
@@ -72,9 +71,8 @@ class Histogram:
         learned = getattr(detector, "loo_decisions_", None)
         return cls(None if learned is None else learned[np.isfinite(learned)])
 
-    def __call__(self, piece: Any, answers: Answers) -> None:
+    def count(self, answers: Answers) -> None:
         """Count the rows of a piece; what lies beyond the picture counts in its last bin."""
-        del piece
         if self.edges is None:
             shown = answers.decision if self.learned is None or not len(self.learned) else self.learned
             low, high = np.quantile(shown, MOST)
@@ -116,42 +114,31 @@ class Histogram:
         )
 
 
-@dataclass
-class Drift:
-    """A test of whether the distribution of the rows changes, in their order."""
+def drift_monitor(model: Pipeline) -> DriftMonitor | None:
+    """Return a test of whether rows change in their order; None for a model that keeps no scores to compare with."""
+    from slabsvm import DriftMonitor
 
-    monitor: Any  # fitted DriftMonitor, or None
-    why_not: str = ""
-
-    @classmethod
-    def of(cls, model: Pipeline) -> Drift:
-        """Return the test of a model's rows, where it can be begun."""
-        from slabsvm import DriftMonitor
-
-        try:
-            return cls(DriftMonitor(model).fit(None))
-        except (ValueError, TypeError, AttributeError):
-            return cls(None, f"{type(model[-1]).__name__} keeps no scores of the learned rows to compare with")
-
-    def __call__(self, piece: Any, answers: Answers) -> None:
-        """Read a piece."""
-        del answers
-        if self.monitor is not None:
-            self.monitor.update(piece)
-
-    def said(self) -> str:
-        """Return the verdict."""
-        if self.monitor is None:
-            return f"Drift was not tested: {self.why_not}."
-        if self.monitor.alarm_:
-            return (
-                f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. At most "
-                f"{self.monitor.alpha:.0%} of tables of good rows would raise one."
-            )
-        return "No drift is seen from the first row to the last."
+    monitor = DriftMonitor(model)
+    try:
+        monitor.fit(None)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return monitor
 
 
-def page(run: Run, histogram: Histogram, drift: Drift, *, name: str, model: str) -> str:
+def drift_said(monitor: DriftMonitor | None) -> str:
+    """Return the verdict on drift."""
+    if monitor is None:
+        return "Drift was not tested: the model keeps no scores of the learned rows to compare with."
+    if monitor.alarm_:
+        return (
+            f"The rows have changed: an alarm was raised at row {monitor.alarm_row_:,}. At most "
+            f"{monitor.alpha:.0%} of tables of good rows would raise one."
+        )
+    return "No drift is seen from the first row to the last."
+
+
+def page(run: Run, histogram: Histogram, drift: str, *, name: str, model: str) -> str:
     """Return the report as HTML."""
     rejected, expected = run.rejected, run.scorer.expected_rejected()
     lead = f"{rejected:,} of {counted(run.rows, 'row')} are rejected ({run.share:.1%})."
@@ -167,7 +154,7 @@ def page(run: Run, histogram: Histogram, drift: Drift, *, name: str, model: str)
     body = [
         f"<h1>{escape(name)}</h1>",
         f'<p class="lead">{escape(lead)} {escape(foretold)}</p>',
-        f"<p><strong>Drift</strong>: {escape(drift.said())}</p>",
+        f"<p><strong>Drift</strong>: {escape(drift)}</p>",
         f'<p class="soft">Scored by {escape(model)}, learned from {counted(run.scorer.encoder.n_rows_, "row")}.</p>',
         "<h2>Where the rows lie</h2>",
         '<p><span class="key learned" style="background: var(--pale)"></span>learned rows, each without itself '
@@ -230,10 +217,10 @@ def _outliers(outliers: Sequence[Outlier]) -> list[str]:
         rank = "" if one.p_value is None else f", {100 * one.p_value:.2g}% of good rows are as far out"
         reasons = "".join(
             f"<li>{escape(some.column)}: <strong>{escape(some.cell)}</strong>{escape(some.against())}"
-            f"{escape(some.way())} ({some.part:.0%})</li>"
+            f"{'' if some.cell == GAP else f'; {some.how}'} ({some.part:.0%})</li>"
             for some in one.reasons[:MOST_REASONS]
         )
-        number = "" if named != one.name else "row " if one.name == str(one.row) else ""
+        number = "row " if one.name == str(one.row) else ""
         items.append(
             f"<li>{number}<strong>{escape(named)}</strong> <span class='soft'>decision {one.decision:.3g}{rank}</span>"
             f"<ul>{reasons}</ul></li>"

@@ -18,7 +18,6 @@ from slabsvm.command.terminal import (
     plain_errors,
     say,
     say_json,
-    say_unread,
     warn,
 )
 
@@ -91,7 +90,7 @@ def score(
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
-        from slabsvm.command.report import Drift, Histogram, page
+        from slabsvm.command.report import Histogram, drift_monitor, drift_said, page
         from slabsvm.command.scoring import (
             RowNames,
             Run,
@@ -110,10 +109,13 @@ def score(
             pipeline[-1].set_params(n_jobs=jobs)
         names = RowNames(pipeline[0], id)
         run = Run(Scorer.of(pipeline, alpha), reasons, names)
-        histogram, drift = Histogram.of(pipeline[-1]), Drift(None)
+        histogram, drift = Histogram.of(pipeline[-1]), None
         if html is not None:
-            drift = Drift.of(pipeline)
-            run.readers += [histogram, drift]
+            drift = drift_monitor(pipeline)
+            run.readers.append(lambda _, answers: histogram.count(answers))
+            if drift is not None:
+                update = drift.update
+                run.readers.append(lambda piece, _: update(piece))
         how = reading_of(options, **columns_read(names))
         with (
             kept_warnings() as texts,
@@ -122,10 +124,8 @@ def score(
             counting("Scoring", output) as progress,
         ):
             run.write(pieces(table, how), file, separator_of(output), progress)
-        if html is not None and run.rows:
-            write_whole(html, page(run, histogram, drift, name=table.name, model=model.name))
-        if not run.ended:
-            say_unread(run.rows)
+        if html is not None:
+            write_whole(html, page(run, histogram, drift_said(drift), name=table.name, model=model.name))
         warn(texts)
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
@@ -144,7 +144,7 @@ def score(
             for line in said(run, table, output):
                 say(line, err=True)
             if html is not None:
-                say(f"{drift.said()} Wrote {named(html)}.", err=True)
+                say(f"{drift_said(drift)} Wrote {named(html)}.", err=True)
         if too_many:
             say(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
             raise SystemExit(TOO_MANY_REJECTED)

@@ -7,18 +7,18 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from gzip import GzipFile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import numpy as np
 
 from slabsvm.command.fit import expected_recall
 from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
-from slabsvm.command.terminal import printable, read_no_more, say
+from slabsvm.command.terminal import printable, say
 from slabsvm.detectors.answers import refuse_mixers, shares_of
 from slabsvm.tables.columns import Encoded, Numbers, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import TableEncoder, require_columns
@@ -102,9 +102,7 @@ class LineWriter:
 
     def quoted(self, texts: Sequence[Any]) -> Sequence[Any]:
         """Return texts, in quotes where they hold what has a meaning between cells, or numbers as they are."""
-        if isinstance(texts, range) or not self._special.search("".join(texts)):
-            return texts
-        doubled = (text.replace('"', '""') for text in texts)
+        doubled = (str(text).replace('"', '""') for text in texts)
         return [f'"{text}"' if self._special.search(text) else text for text in doubled]
 
 
@@ -228,11 +226,10 @@ class Run:
     scorer: Scorer
     reasons: int  # how many columns say why a row is rejected
     names: RowNames
-    readers: list[Callable[[Any, Answers], None]] = field(default_factory=list)  # what else reads pieces
+    readers: list[Callable[[Any, Answers], object]] = field(default_factory=list)  # what else reads pieces
     # How many rows were scored and rejected so far
     rows: int = 0
     rejected: int = 0
-    ended: bool = False  # whether these are all rows
     tally: ReasonCounts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -283,7 +280,6 @@ class Run:
             progress(self.rows)
         if self.rows == 0:
             raise TableError("it has a header and no rows. Give a table with rows")
-        self.ended = True
 
     def facts(self) -> dict[str, Any]:
         """Return how many rows were rejected and how many were expected to be, and which columns speak against them."""
@@ -367,25 +363,18 @@ def separator_of(path: Path) -> str:
 
 
 @contextmanager
-def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
-    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are.
-
-    Where nobody reads these on, as after `| head`, what is done with the file ends there, and no error is raised.
-    """
+def output_file(path: Path) -> Iterator[TextIO]:
+    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are."""
     from slabsvm.data.files import is_stream, replacing
 
     if str(path) == "-":
-        stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-        try:
-            yield stream
-            stream.flush()
-        except BrokenPipeError:
-            read_no_more(sys.stdout)
-        finally:
-            stream.detach()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="")
+        yield sys.stdout
+        sys.stdout.flush()
     elif is_stream(path):
         # A device or a pipe has no place that a file could take.
-        with suppress(BrokenPipeError), path.open("w", encoding="utf-8", newline="") as file:
+        with path.open("w", encoding="utf-8", newline="") as file:
             yield file
     else:
         with replacing(path) as raw, ExitStack() as stack:
@@ -407,22 +396,16 @@ def loaded(path: Path) -> Pipeline:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
-    from slabsvm import DriftMonitor
     from slabsvm.detectors.answers import unwrapped
     from slabsvm.files import load
     from slabsvm.tables import TableEncoder
 
     model = load(path)
-    if isinstance(model, DriftMonitor):
-        raise click.ClickException(
-            f"{path} is the state of a stream that `slabsvm monitor` keeps, not a model. Give the model file that the "
-            "stream was begun with. `slabsvm inspect` says what the state holds."
-        )
     before, detector = unwrapped(model)
     if not before or not isinstance(before[0][1], TableEncoder):
         raise click.ClickException(
-            f"{path} holds a {type(model).__name__} that takes rows of numbers, and no tables. `slabsvm fit` writes "
-            "models that do, as does slabsvm.files.save of make_pipeline(TableEncoder(), detector)."
+            f"{path} holds a {type(model).__name__}, and no model that takes tables. `slabsvm fit` writes such models, "
+            "as does slabsvm.files.save of make_pipeline(TableEncoder(), detector)."
         )
     try:
         check_is_fitted(before[0][1])

@@ -20,7 +20,7 @@ import click
 
 from slabsvm.command import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
+from slabsvm.runtime.caller import ExtraMissingError, escaped
 
 if TYPE_CHECKING:
     from slabsvm.tables import TableError
@@ -92,11 +92,6 @@ def say(text: str, *, err: bool = False) -> None:
         click.echo(text, err=err)
     except BrokenPipeError:
         read_no_more(sys.stderr if err else sys.stdout)
-
-
-def say_unread(rows: int) -> None:
-    """Say that rows were not read to their end, since nobody read the output on."""
-    say(f"The output was closed: {counted(rows, 'row')} were read, and no more.", err=True)
 
 
 def read_no_more(stream: Any) -> None:
@@ -228,10 +223,7 @@ def counting(label: str, output: Path) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty() or (str(output) == "-" and sys.stdout.isatty()):
         yield lambda _: None
         return
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    text = TextColumn("{task.description}: {task.completed:,} rows")
-    with _bar(label, SpinnerColumn(), text, TimeElapsedColumn()) as update:
+    with _bar(label, "{task.description}: {task.completed:,} rows") as update:
         yield lambda done: update(completed=done)
 
 
@@ -241,17 +233,15 @@ def steps(label: str) -> Iterator[Callable[[int, int, float], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-
-    with _bar(label, TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as update:
+    with _bar(label, "{task.description}") as update:
         yield lambda done, total, _: update(completed=done, total=total)
 
 
 @contextmanager
-def _bar(label: str, *columns: Any) -> Iterator[Callable[..., None]]:
-    """Show one task on the standard error; gives what to call with its new state."""
+def _bar(label: str, text: str) -> Iterator[Callable[..., None]]:
+    """Show one task on the standard error, in a text and by a bar; gives what to call with its new state."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
         yield partial(bar.update, bar.add_task(label, total=None))

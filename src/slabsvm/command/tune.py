@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +70,10 @@ def tune(
         from sklearn.pipeline import Pipeline
 
         from slabsvm import LabelFreeSearchCV
+        from slabsvm.display import require_matplotlib
+
+        if html is not None:
+            require_matplotlib()
 
         unfitted = Pipeline(detector_of(detector, recall, seed, None))
         varying = int(np.count_nonzero(np.ptp(good.rows, axis=0)))
@@ -98,12 +101,9 @@ def tune(
         chosen = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
         said = [f"Best by {criterion}: {chosen}.", *_compared(seen, criterion, usual), recall_said(model[-1], recall)]
         if html is not None:
-            from slabsvm.command.report import document
             from slabsvm.data.files import write_whole
 
-            write_whole(
-                html, document(f"{table.name}: what was tried", _page(table.name, seen, said, criterion, usual))
-            )
+            write_whole(html, _page(f"{table.name}: what was tried", search, seen, said))
             said.append(f"Wrote {named(html)}.")
         return model, facts, [f"Tried {len(seen)} candidates, the best first:", *_shown(seen), *said]
 
@@ -183,73 +183,19 @@ def _shown(seen: list[dict[str, Any]]) -> list[str]:
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]
 
 
-# The picture in its own units, and the room around it.
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 300, 70, 16, 16, 46
-TITLES = {
-    "acceptance": ("Synthetic outliers that are accepted: the fewer, the better", "{:.0%}"),
-    "log_volume": ("Logarithm of the volume that is accepted: the less, the better", "{:.3g}"),
-    "recall": ("Good rows, not learned, that are accepted", "{:.0%}"),
-}
+def _page(title: str, search: Any, seen: list[dict[str, Any]], said: list[str]) -> str:
+    """Return the page as HTML: what is best and by how much, a picture, and all candidates."""
+    from slabsvm.command.report import document, table
+    from slabsvm.display import draw_search
+    from slabsvm.display.figures import hidden_figure, svg
 
-
-def _page(table: str, seen: list[dict[str, Any]], said: list[str], criterion: str, usual: float) -> list[str]:
-    """Return the elements of a page: what is best and by how much, a picture, and all candidates."""
-    from slabsvm.command.report import table as table_of
-
-    measured = WORDS_OF_CRITERIA[criterion][0]
+    drawn = draw_search(search, parameter="gamma", figure=hidden_figure(9.0, 3.6))
     rows = [[f"{value:.4g}" for value in row.values()] for row in seen]
-    return [
-        f"<h1>{escape(table)}: what was tried</h1>",
+    body = [
+        f"<h1>{escape(title)}</h1>",
         *(f"<p>{escape(line)}</p>" for line in said),
-        f"<h2>{TITLES[measured][0]}</h2>",
-        *([_picture(seen, measured, usual)] if measured in seen[0] else []),
-        *table_of(f"All {len(seen)} candidates", list(seen[0]), rows),
+        "<h2>What was measured, against gamma; the best candidate is ringed</h2>",
+        f'<div class="paper">{svg(drawn, "0")}</div>',
+        *table(f"All {len(seen)} candidates", list(seen[0]), rows),
     ]
-
-
-def _picture(seen: list[dict[str, Any]], measured: str, usual: float) -> str:
-    """Return what was measured against gamma, a line for each nu, with a ring around the best candidate."""
-    nu = next(name for name in seen[0] if name.startswith("nu"))
-    logs = [log10(one["gamma"]) for one in seen]
-    values = [one[measured] for one in seen]
-    low, high = float(min(values)), float(max(values))
-    room = 0.08 * (high - low or abs(high) or 1.0)
-
-    def across(gamma: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (log10(gamma) - min(logs)) / ((max(logs) - min(logs)) or 1.0)
-
-    def up(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low + room) / (high - low + 2 * room)
-
-    parts, keys = [], []
-    for number, value in enumerate(sorted({one[nu] for one in seen}, reverse=True)):
-        kind = " half" if number else ""
-        line = sorted((one["gamma"], one[measured]) for one in seen if one[nu] == value)
-        points = [(across(gamma), up(found)) for gamma, found in line]
-        parts.append(f'<polyline class="line{kind}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>')
-        parts += [f'<circle class="dot{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in points]
-        colour = "var(--soft)" if number else "var(--good)"
-        keys.append(f'<span class="key" style="background: {colour}"></span>{escape(nu)} {value:.3g} ')
-    best = seen[0]
-    x, y = across(best["gamma"]), up(best[measured])
-    parts.append(f'<circle class="best" cx="{x:.1f}" cy="{y:.1f}" r="9"/>')
-    if usual in [one["gamma"] for one in seen]:
-        at = across(usual)
-        parts.append(f'<line class="plane" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
-    form = TITLES[measured][1]
-    labels = [
-        f'<text x="{LEFT - 8}" y="{up(value) + 5:.1f}" text-anchor="end">{form.format(value)}</text>'
-        for value in dict.fromkeys((low, high))
-    ]
-    labels += [
-        f'<text x="{across(gamma):.1f}" y="{HEIGHT - BOTTOM + 24}" text-anchor="{anchor}">{gamma:.3g}</text>'
-        for gamma, anchor in {10 ** min(logs): "start", 10 ** max(logs): "end"}.items()
-    ]
-    labels.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 4}" text-anchor="middle">gamma</text>')
-    floor = f'<line class="floor" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM}"/>'
-    alt = f"{TITLES[measured][0]}, against gamma; the best candidate, with gamma {best['gamma']:.3g}, is ringed"
-    return (
-        f"<p>{''.join(keys)}&ensp;The ring is the best one, the dashed line the usual gamma.</p>"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(alt)}">'
-        f"{floor}{''.join(parts)}{''.join(labels)}</svg>"
-    )
+    return document(title, body)

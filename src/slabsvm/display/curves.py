@@ -205,6 +205,8 @@ TITLES = {
 }
 MOST_LINES = 12
 LETTERS_AN_INCH = 9
+# The line itself takes so many in a legend.
+LETTERS_OF_A_LINE = 8
 
 
 def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None) -> Any:
@@ -237,26 +239,15 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
         title = TITLES.get(name, name.removeprefix("mean_").replace("_", " "))
         axes.set_title(title, loc="left", color=INK, fontsize=11)
         lighten(axes, x=axis)
-    below = 0.0
+    letters = int(LETTERS_AN_INCH * figure.get_figwidth())
     if 1 < len(lines) <= MOST_LINES:
-        below = _legend_below(figure).get_window_extent().height / figure.bbox.height
-    title = textwrap.fill(
-        f"{search.criterion_!r} chooses {_shown(search.best_params_)}", int(LETTERS_AN_INCH * figure.get_figwidth())
-    )
+        n_columns = max(1, min(3, letters // max(LETTERS_OF_A_LINE + len(label) for label, _, _ in lines)))
+        entries = figure.axes[0].get_legend_handles_labels()
+        figure.legend(*entries, loc="outside lower center", ncols=n_columns, frameon=False)
+    title = textwrap.fill(f"{search.criterion_!r} chooses {_shown(search.best_params_)}", letters)
     figure.suptitle(title, x=0.01, ha="left", color=INK)
-    figure.tight_layout(rect=(0.0, below, 1.0, 1.0))
+    figure.set_layout_engine("constrained")
     return figure
-
-
-def _legend_below(figure: Any) -> Any:
-    """Add the legend of the first panel, in as many columns as the figure is wide enough for; return it."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    for n_columns in (3, 2, 1):
-        legend = figure.legend(handles, labels, loc="lower center", ncols=n_columns, frameon=False)
-        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
-            break
-        legend.remove()
-    return legend
 
 
 def _draw_panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:

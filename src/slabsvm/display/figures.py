@@ -52,6 +52,13 @@ def figure(path: Path, width: float, height: float) -> Iterator[Any]:
     write_whole(path, content.getvalue())
 
 
+def hidden_figure(width: float, height: float) -> Any:
+    """Return a new figure that pyplot does not know, for a page."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
 def svg(figure: Any, salt: str) -> str:
     """Return a figure as an SVG element; salts tell the names in a page's figures apart, and make equal ones equal."""
     from matplotlib import rc_context

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.display.explanation import as_table, names_of
-from slabsvm.display.figures import Display, legend, lighten, require_matplotlib, shown_figure, svg
+from slabsvm.display.figures import Display, legend, lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import viewed
@@ -96,19 +96,8 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     figure : matplotlib Figure, default=None
     """
     require_matplotlib()
-    return _draw_histograms(histograms_of(model, X), shown_figure if figure is None else lambda *_: figure)
-
-
-def scores_svg(model: Any, salt: str) -> str:
-    """Return what `draw_scores` draws of a model as an SVG element, for a page; `salt` is that of `svg`."""
-    from matplotlib.figure import Figure
-
-    return svg(_draw_histograms(histograms_of(model, None), lambda *size: Figure(figsize=size)), salt)
-
-
-def _draw_histograms(histograms: list[ScoreHistogram], figure_of: Callable[[float, float], Any]) -> Any:
-    """Draw the first histogram above the others into the figure of a size, and return it."""
-    (first, *small), figure = histograms, figure_of(8.0, 6.0 if len(histograms) > 1 else 3.6)
+    first, *small = histograms_of(model, X)
+    figure = shown_figure(8.0, 6.0 if small else 3.6) if figure is None else figure
     grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
     first.draw(figure.add_subplot(grid[0, :]))
     for column, histogram in enumerate(small):

@@ -31,10 +31,7 @@ is the wealth in bet k at row t, of stakes pi(1), pi(2), ... The choice of the s
 
 References
 ----------
-V. Vovk, I. Nouretdinov, A. Gammerman, "Testing exchangeability on-line", ICML 2003. D. Volkhonskiy, E. Burnaev,
-I. Nouretdinov, A. Gammerman, V. Vovk, "Inductive conformal martingales for change-point detection", COPA 2017. V. Vovk,
-"Testing randomness online", Statistical Science 36, 2021. J. Shin, A. Ramdas, A. Rinaldo, "E-detectors", New England
-Journal of Statistics in Data Science 2, 2024. A. Shiryaev, "On optimum methods in quickest detection problems", 1963.
+[1] to [4] of `DriftMonitor`; A. Shiryaev, "On optimum methods in quickest detection problems", 1963.
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ import numpy.typing as npt
 from scipy.special import betaln
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.objects import Array, Number, cached_property
+from slabsvm.runtime.objects import Array, Number
 
 # Two for each row: one breaks ties, one says who leaves the bag.
 DRAWS = 2
@@ -206,14 +203,10 @@ class Betting:
         log_below, log_above = np.log(below)[..., None], np.log(above)[..., None]
         fixed = np.logaddexp(LOG_REST, LOG_SHARE + (A - 1.0) * log_below + (B - 1.0) * log_above - LOG_BETA)
         seen = np.take_along_axis(counts, place[..., None, None], axis=-1)[..., 0]
-        width = self._widths[place][..., None]
+        width = np.diff(self.edges)[place][..., None]
         learned = np.log((seen / width + PRIOR) / (counts.sum(axis=-1) + PRIOR))
         return np.concatenate([fixed, learned], axis=-1)
 
     def bin_of(self, below: FloatArray) -> IndexArray:
         """Return the bins of p-values."""
         return np.asarray(np.searchsorted(self.edges[1:-1], below, side="right"))
-
-    @cached_property
-    def _widths(self) -> FloatArray:
-        return np.diff(self.edges)

@@ -15,8 +15,7 @@ windows at all their rows, hold at once with probability `confidence` or more.
 
 References
 ----------
-S. Howard, A. Ramdas, J. McAuliffe, J. Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences", Annals
-of Statistics 49, 2021. I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variables by betting", J. Royal
+[5] of `DriftMonitor`; I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variables by betting", J. Royal
 Statistical Society B 86, 2024.
 """
 

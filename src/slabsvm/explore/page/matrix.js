@@ -21,33 +21,12 @@
    * @returns {boolean} false where a pivot is not positive
    */
   function cholesky(a, n) {
-    for (let i = 0; i < n; i += 2) {
-      const row = i * n, next = row + n, isPair = i + 1 < n;
-      for (let j = 0; j < i; j++) {
-        const column = j * n, inverse = 1 / a[column + j];
-        if (isPair) {
-          /* Two rows at once read the column's factor once. */
-          let s0 = 0, s1 = 0, t0 = 0, t1 = 0, k = 0;
-          for (; k + 1 < j; k += 2) {
-            const c0 = a[column + k], c1 = a[column + k + 1];
-            s0 += a[row + k] * c0;
-            s1 += a[row + k + 1] * c1;
-            t0 += a[next + k] * c0;
-            t1 += a[next + k + 1] * c1;
-          }
-          if (k < j) (s0 += a[row + k] * a[column + k]), (t0 += a[next + k] * a[column + k]);
-          a[row + j] = (a[row + j] - (s0 + s1)) * inverse;
-          a[next + j] = (a[next + j] - (t0 + t1)) * inverse;
-        } else a[row + j] = (a[row + j] - dot(a, row, a, column, j)) * inverse;
-      }
+    for (let i = 0; i < n; i++) {
+      const row = i * n;
+      for (let j = 0; j < i; j++) a[row + j] = (a[row + j] - dot(a, row, a, j * n, j)) / a[j * n + j];
       const pivot = a[row + i] - dot(a, row, a, row, i);
       if (!(pivot > 0)) return false;
       a[row + i] = Math.sqrt(pivot);
-      if (!isPair) break;
-      a[next + i] = (a[next + i] - dot(a, next, a, row, i)) / a[row + i];
-      const second = a[next + i + 1] - dot(a, next, a, next, i + 1);
-      if (!(second > 0)) return false;
-      a[next + i + 1] = Math.sqrt(second);
     }
     return true;
   }
