@@ -418,12 +418,12 @@ class AutoSlabSVM(WithProgress, Detector):
         if judges is not training:
             own, (rows, masses) = training.by_row(scores), judges.counted
             scores = own[rows]
+        found = judges.by_row(scores)
+        found = found if sample is None else sample.scores(found, combination)
         if sample is None or sample.whole:
             n_judging = judges.n_counted
             offset = by_left_out(scores, masses, self.recall, n_judging)
-            found = judges.by_row(scores) if sample is None else sample.scores(judges.by_row(scores), combination)
         else:
-            found = sample.scores(judges.by_row(scores), combination)
             scores, weights = found[sample.others], sample.weights_of_others
             offset = by_others(scores, weights, self.recall)
             n_judging, masses = float(len(scores)), np.ones(len(scores)) if weights is None else weights

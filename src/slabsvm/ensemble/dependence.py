@@ -84,16 +84,12 @@ class Regressions:
         from slabsvm.compiled.kernels import sums_without
 
         slopes, constants = self._linear
-        found = np.asarray(sums_without(Z, self._columns, self.targets, self.gammas, self.coefficients))
+        columns = np.ascontiguousarray(self.samples.T)
+        found = np.asarray(sums_without(Z, columns, self.targets, self.gammas, self.coefficients))
         # Not by BLAS, where a value's rounding depends on what is computed with it.
         found += np.einsum("ij,tj->it", Z, slopes)
         found += constants
         return found
-
-    @cached_property
-    def _columns(self) -> FloatArray:
-        """The samples, each in a column, (d, m)."""
-        return np.ascontiguousarray(self.samples.T)
 
     @cached_property
     def _linear(self) -> tuple[FloatArray, FloatArray]:
@@ -306,16 +302,10 @@ def _kernels(left: FloatArray, right: FloatArray, targets: IndexArray, gammas: F
     products = np.einsum("ij,kj->ik", left, right)
     for target, gamma in zip(targets, gammas, strict=True):
         x, z = left[:, target], right[:, target]
-        values = np.subtract.outer(x, z)
-        np.square(values, out=values)
-        np.subtract(squares, values, out=values)
-        np.maximum(values, 0.0, out=values)
-        values *= -gamma
+        without = np.maximum(squares - np.subtract.outer(x, z) ** 2, 0.0)
         with np.errstate(under="ignore"):
-            np.exp(values, out=values)
-        values += gamma * (products - np.multiply.outer(x, z))
-        values += 1.0
-        yield values
+            values = np.exp(-gamma * without)
+        yield values + gamma * (products - np.multiply.outer(x, z)) + 1.0
 
 
 def _inverse(A: FloatArray) -> FloatArray:

@@ -272,16 +272,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             if not (side := at_edge(candidates, scores, self.best_index_, name)):
                 continue
             end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
+            remedy = f"Add {other} values to the grid, or let the search widen it with widen={name!r}."
             if widened.get(name):
-                text = (
-                    f"though the grid was widened {counted(widened[name], 'time')}. The criterion keeps improving as "
-                    f"it gets {other}, so it chooses the end of the grid and not a best value. Look at "
-                    "slabsvm.display.draw_search, and search by another criterion."
-                )
-            else:
-                itself = f"let the search widen it with widen={name!r}"
-                text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
-            warn(f"The best {name}, {value:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
+                remedy = f"The grid was widened {counted(widened[name], 'time')}: search by another criterion."
+            warn(
+                f"The best {name}, {value:.3g}, is the {end} that was tried, and a better one may lie beyond. {remedy}",
+                GridEdgeWarning,
+            )
 
     n_features_in_ = property(lambda self: int(self._of_best("n_features_in_")), doc="Of the best detector.")
     feature_names_in_ = property(lambda self: self._of_best("feature_names_in_"), doc="Their names, if they have any.")
@@ -313,8 +310,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     def _of_best(self, attribute: str) -> Any:
         """Return an attribute of the best detector, or say in scikit-learn's way that there is none."""
         if not hasattr(self, "best_estimator_"):
-            why = ", since it was made with refit=False" if hasattr(self, "cv_results_") else " before it is fitted"
-            raise AttributeError(f"{type(self).__name__} has no {attribute}{why}.")
+            raise AttributeError(f"{type(self).__name__} has no {attribute} before a fit with refit=True.")
         return getattr(self.best_estimator_, attribute)
 
     def __sklearn_tags__(self) -> Any:
