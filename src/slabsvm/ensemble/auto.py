@@ -401,7 +401,7 @@ class AutoSlabSVM(WithProgress, Detector):
         n_folds = folds_of(training) if alone and self.offsets == "leave-one-out" else 0
         if alone:
             self._warn_of_few(judges)
-        steps = Steps(self.progress, 0.0)
+        steps = Steps(self.progress)
         # Of few groups, which folds leave out, some rows are learned: folds score all.
         learned = thinned(training, SOME_ROWS) if n_folds else training
         combination, scores = self._combined(learned, lambda done, each: steps.fitted(done, each * (1 + n_folds)))

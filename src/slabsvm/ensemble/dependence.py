@@ -23,7 +23,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -276,7 +276,7 @@ class DependenceDetector(Detector):
         coefficients, inverses = [], []
         for target, A in zip(targets, _kernels(samples, samples, targets, gammas), strict=True):
             A[np.diag_indices_from(A)] += penalty
-            inverses.append(_inverse(A))
+            inverses.append(cho_solve(cho_factor(A), np.eye(len(A))))
             coefficients.append(inverses[-1] @ samples[:, target])
         return Regressions(centre, scale, samples, targets, gammas, np.array(coefficients)), inverses
 
@@ -306,14 +306,6 @@ def _kernels(left: FloatArray, right: FloatArray, targets: IndexArray, gammas: F
         with np.errstate(under="ignore"):
             values = np.exp(-gamma * without)
         yield values + gamma * (products - np.multiply.outer(x, z)) + 1.0
-
-
-def _inverse(A: FloatArray) -> FloatArray:
-    """Return the inverse of a positive definite matrix, which is overwritten."""
-    factor, failed = lapack.dpotrf(A, overwrite_a=True, lower=False)
-    assert not failed, "the ridge makes the matrix positive definite"
-    inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
-    return np.asarray(np.triu(inverse) + np.triu(inverse, 1).T)
 
 
 def _without_groups(regressions: Regressions, inverses: list[FloatArray], Z: FloatArray, groups: Groups) -> FloatArray:

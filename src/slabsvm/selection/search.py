@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import FitFailedWarning
@@ -32,10 +31,10 @@ from slabsvm.fitted.training import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic, seed_of
-from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context
 from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
-from slabsvm.selection.runs import Outcome, Progress, Search, Steps, WithProgress, refit_cost, run_all
+from slabsvm.selection.runs import Outcome, Progress, Search, Steps, WithProgress, run_all
 
 Candidates = Sequence[Mapping[str, Any]]
 
@@ -219,9 +218,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         routed(self.estimator, weights)
         splits = self._splits(X, groups, weights)
         self.n_splits_ = len(splits)
-        n_learned = float(np.mean([len(split.train) for split in splits]))
-        cost = refit_cost(_num_samples(X), n_learned, effective_n_jobs(self.n_jobs)) if self.refit else 0.0
-        steps = Steps(self.progress, cost)
+        steps = Steps(self.progress, refit=self.refit)
         self._search(Search(self.estimator, candidates, splits, X, fit_params, self.criterion_, weights), steps)
         if self.refit:
             chosen = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
