@@ -1,10 +1,7 @@
 """A threshold at a false-alarm rate, around any detector.
 
-`slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. The methods
-differ in where these come from. *Split*: from held-out rows; P(p <= alpha) <= alpha for any data and model. *Cross*
-(Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by all of these
-models, so that scores are only compared within one model; the guarantee is 2 alpha, the rate in practice near alpha.
-*Leave-one-out*: from the closed-form scores of one fit; no guarantee, and no row is held out.
+P(p <= alpha) <= alpha holds with *split* for any data and model. With *cross* (Vovk 2015; Barber et al. 2021) scores
+are only compared within one model; the guarantee is 2 alpha, the rate in practice near alpha. *Leave-one-out* has none.
 
 Rows out of the reach of an RBF kernel come below all others (`slabsvm.conformal.remoteness`). Each calibration ends
 with the p-value of a row infinitely far away, and warns where that row would be accepted.

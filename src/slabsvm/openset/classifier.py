@@ -2,11 +2,7 @@
 
 Each class's model is learned from its samples alone, so that a class is added or removed without touching the others.
 Scores of different models have different units. They are compared as conformal p-values, class by class (Mondrian:
-Vovk, Gammerman, Shafer 2005), which also guarantee an error rate: the model of its own class rejects a sample with
-probability at most alpha. The answer is "unknown" only where every model rejects the sample.
-
-A classifier beside the detectors learns what tells the classes from each other. Both name, and decide together whether
-the name stands (`slabsvm.openset.naming`).
+Vovk, Gammerman, Shafer 2005). `slabsvm.openset.naming` says how a classifier beside the detectors decides with them.
 """
 
 from __future__ import annotations

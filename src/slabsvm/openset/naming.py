@@ -14,9 +14,6 @@ which is mostly the classifier's own, since its confidence in others is less tha
 row is ranked by s(x) = max_k s_k(x) among the held-out rows of all classes: p = (1 + #{i: s(x_i) <= s(x)}) / (N + 1).
 P and C depend on each other, so that Fisher's own quantiles would be wrong; the rank needs none.
 
-Either is enough to reject a name: log P for a row that no class has seen the like of, log C for one between classes. No
-confidence makes good for the least P, so that what lies farther out than all held-out rows of each class is unknown.
-
 The promise. Held-out rows are learned by neither detectors nor classifier. P and C of a held-out row count the row
 itself, as those of a new row do, and leave the new row out, which can only lower them. So p is what it would be by an
 order that treats held-out rows and the new one alike, or larger: P(p <= alpha) <= alpha for a new row of the classes in

@@ -32,9 +32,8 @@ Measured = dict[str, float]
 REMEDIES = {
     "volume": "Check the features for outliers, which stretch them, and add larger gammas to the grid.",
     "marginals": (
-        "If the features are independent, this is expected: search by 'volume'. Otherwise rare or noisy features drown "
-        "the rest once they are scaled, or there are too many features for so few rows. Leave the scaler out if all "
-        "have one unit (words, counts), drop rare features (min_df), or reduce them (TruncatedSVD)."
+        "If the features are independent, search by 'volume'. If a scaler makes rare features large, leave it out; "
+        "if there are too many features for so few rows, drop or reduce some."
     ),
 }
 # Volume is sampled from Gaussians around the positives, of these widths in standard deviations, and around their mean:
