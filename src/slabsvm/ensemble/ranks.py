@@ -216,7 +216,7 @@ class Surprise:
         """Return the surprise of new rows' scores, (n,): from 0 on."""
         with np.errstate(over="ignore"):
             found = np.maximum(self.shares.scores[0] - scores, 0.0) / self.excess
-        return np.minimum(found, LARGEST) - np.log(self.shares(scores + TIE * self.excess))
+        return np.asarray(np.minimum(found, LARGEST) - np.log(self.shares(scores + TIE * self.excess)))
 
     def of_learned(self, scores: FloatArray) -> FloatArray:
         """Return the surprise of training rows' own left-out scores, (n,), as that of a new row among the others."""
