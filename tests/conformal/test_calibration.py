@@ -81,16 +81,10 @@ def test_benjamini_hochberg_agrees_with_adjusted_p_values():
 
 
 def test_of_p_values_that_tie_all_or_none_are_novelties():
-    # .04 is at its allowance for rank 4 of 10 and above that of ranks 1 to 3; with .05 for it, none of the four is.
+    # .04 is at its allowance for rank 4 of 10 and above that of ranks 1 to 3.
     tied = np.array([0.04, 0.9, 0.04, 0.5, 0.04, 0.8, 0.04, 0.7, 0.6, 1.0])
     np.testing.assert_array_equal(benjamini_hochberg(tied, 0.1), tied == 0.04)
     assert not benjamini_hochberg(np.where(tied == 0.04, 0.041, tied), 0.1).any()
-    # One below its own allowance takes none of a tie with it that is above all of theirs.
-    np.testing.assert_array_equal(benjamini_hochberg([0.02, 0.3, 0.3, 0.9, 0.9], 0.1), [True, *[False] * 4])
-    # A step-up procedure: .019 is above its own .0167, and is named since .033 is not above the second's.
-    np.testing.assert_array_equal(
-        benjamini_hochberg([0.019, 0.033, 0.8, 0.8, 0.8, 0.8], 0.1), [True, True, *[False] * 4]
-    )
     # 3/20 of 1/3 is a step of 1/20, and 3 times .05 is more than .15 in float64.
     np.testing.assert_array_equal(benjamini_hochberg([0.05, 1.0, 1.0], 0.15), [True, False, False])
     # Steps of conformal p-values meet their allowance exactly, whatever rounding makes of it.
@@ -372,16 +366,9 @@ def test_novelties_of_a_batch_keep_the_false_discovery_rate_on_average():
     assert np.mean(false_shares) <= 0.2 + 3 * np.std(false_shares) / np.sqrt(60)
 
 
-def test_too_few_calibration_samples_are_warned_of_and_reject_nothing(X, new):
-    with pytest.warns(CalibrationWarning, match="at least 19 calibration samples"):
-        detector = ConformalDetector(alpha=0.05).fit(X[:20])
-    with pytest.warns(CalibrationWarning, match="Nothing will be rejected: with 10 calibration samples"):
-        assert (detector.predict(new) == 1).all()
-    with pytest.warns(CalibrationWarning, match="Nothing will be rejected"):
-        assert detector.threshold() == -np.inf
-
-
-def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of_when_it_is_asked_for(X, new):
+def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of(X, new):
+    with pytest.warns(CalibrationWarning, match="with 10 calibration samples.*at least 19 calibration samples"):
+        ConformalDetector(alpha=0.05).fit(X[:20])
     detector = ConformalDetector().fit(X)
     far = new[-20:]
     assert (detector.predict(far) == -1).all()
@@ -389,9 +376,6 @@ def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of_
         assert (detector.predict(far, alpha=0.01) == 1).all()
     with pytest.warns(CalibrationWarning, match="at least 99"):
         assert detector.threshold(0.01) == -np.inf
-    two_sided = ConformalDetector(two_sided=True).fit(X)
-    with pytest.warns(CalibrationWarning, match=r"smallest p-value is 0.0328, and alpha is 0.02. Give at least 99"):
-        two_sided.predict(far, alpha=0.02)
     with warnings.catch_warnings(action="error"):
         detector.predict(far, alpha=0.02)
         detector.threshold(0.02)

@@ -324,16 +324,13 @@ def test_far_rows_lie_along_the_diagonal_and_in_random_directions_and_are_like_t
     assert (rows[2:] < 0).any()
     assert ((np.abs(rows[2:]) < 4e6) & (np.abs(rows[2:]) >= 5e5 * 4.0)).all()
     # Without negative numbers there are none, whether or not there are zeros.
-    np.testing.assert_array_equal(far_rows(np.array([[4.0, 2.0, 0.0]]))[:2], 4e6)
     assert (far_rows(np.array([[0.0, 1.0], [2.0, 0.0]])) > 0).all()
-    assert (far_rows(np.zeros((4, 2))) != 0).all()
     for nothing in (np.zeros((0, 3)), ["some text", "more"], np.array([["a", "b"]]), np.full((2, 2), 1e305)):
         assert far_rows(nothing) is None
     np.testing.assert_array_equal(far_rows(X, pairwise=True), np.zeros((1, 3)))
     assert sp.issparse(far_rows(sp.csr_array(X)))
     assert list(far_rows(pd.DataFrame(X, columns=["a", "a", "b"])).columns) == ["a", "a", "b"]
     assert far_rows(pl.DataFrame({"a": [1.0], "b": [2.0]})).columns == ["a", "b"]
-    assert far_rows(np.array([[1, 2]])).shape == far_rows(np.array([[1, 2]], dtype=np.uint8)).shape == (8, 2)
 
 
 @pytest.mark.parametrize("gamma", [1e-2, 1.0, 1e4])
@@ -362,9 +359,6 @@ def test_rows_that_steps_take_beyond_float64_are_as_far_as_that_goes():
     np.testing.assert_array_equal(rows, [[largest, -largest], [largest, largest]])
     _, rows = final_estimator(make_pipeline(FunctionTransformer(), OneClassSVM()), X)
     np.testing.assert_array_equal(rows, X)
-    # Without steps there is nothing to transform.
-    _, rows = final_estimator(make_pipeline(OneClassSVM()), X)
-    assert rows is X
 
 
 def test_a_precomputed_kernel_that_no_row_is_in_reach_of_is_warned_of():

@@ -244,8 +244,8 @@ class Odd(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"calibration": "margin"}, "With calibration='margin' .* no common unit.*Use calibration='conformal'"),
-        ({"method": "leave-one-out"}, "classifiers have no closed form for these. Use method='cross'"),
+        ({"calibration": "margin"}, "neither margins nor leave-one-out answers. Use calibration='conformal'"),
+        ({"method": "leave-one-out"}, "leave-one-out answers.*method='split' or 'cross'"),
         ({"classifier": 3}, "classifier"),
         ({"classifier": Odd("mute")}, "Odd has neither decision_function nor predict_proba"),
         ({"classifier": Odd("wide")}, "Odd gives 4 columns for 3 classes"),

@@ -153,21 +153,6 @@ def test_an_added_class_leaves_the_other_models_as_they_are_and_is_what_fit_woul
     assert set(model.predict(X[y == "b"])) == {"unknown"}
 
 
-@with_classifiers
-def test_an_added_class_costs_one_fit_of_a_detector_and_one_of_the_classifier(classifier, known, monkeypatch):
-    X, y = known
-    model, fits = OpenSetClassifier(classifier=classifier).fit(X[y != "b"], y[y != "b"]), []
-    for kind in (OneClassSlabSVM, SVC):
-
-        def counting(self, *args, kind=kind, fit=kind.fit):
-            fits.append(kind)
-            return fit(self, *args)
-
-        monkeypatch.setattr(kind, "fit", counting)
-    model.partial_add(X[y == "b"], "b")
-    assert fits == ([OneClassSlabSVM] if classifier is None else [OneClassSlabSVM, SVC])
-
-
 @pytest.mark.parametrize(
     ("classifier", "changed"),
     [(None, {"calibration": "margin"}), (None, {"classifier": SVC()}), (SVC(), {"classifier": None})],
@@ -467,20 +452,6 @@ def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, model, know
     assert states(getattr(together, "classifiers_", [])) == states(getattr(alone, "classifiers_", []))
     again = pickle.loads(pickle.dumps(together))  # bytes that this line made, and no stranger's
     np.testing.assert_array_equal(again.decisions(X), alone.decisions(X))
-
-
-def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
-    sent = []
-    monkeypatch.setattr(
-        "slabsvm.openset.classifier.delayed",
-        lambda do: lambda model, X, *rest: (do, (model, sent.append(X.copy()) or X, *rest), {}),
-    )
-    X, y = known
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        OpenSetClassifier().fit(X, y)
-    assert len(sent) == 3
-    for rows, label in zip(sent, "abc", strict=True):
-        np.testing.assert_array_equal(rows, X[y == label])
 
 
 @pytest.fixture(name="cluster", scope="module")

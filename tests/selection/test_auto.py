@@ -274,13 +274,6 @@ def test_sparse_rows_are_learned_as_they_are(X):
 
 
 @pytest.mark.slow
-def test_members_get_the_cache_and_the_threads(X):
-    model = AutoSlabSVM(cache_size=3.0, n_jobs=2).fit(X)
-    machines = [member for member in model.members_ if isinstance(member, OneClassSVM)]
-    assert {(member.cache_size, member.n_jobs) for member in machines} == {(3.0, 2)}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_weight_means_repetition(sparse, X):
     generator = np.random.default_rng(0)

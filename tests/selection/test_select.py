@@ -40,7 +40,7 @@ from slabsvm.detectors.answers import answer
 from slabsvm.selection import Journal, runs
 from slabsvm.selection.criteria import Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import in_proportion
-from slabsvm.selection.runs import Search, refit_cost
+from slabsvm.selection.runs import Search
 from slabsvm.selection.search import at_edge, beyond
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
@@ -336,7 +336,7 @@ def test_data_that_make_no_sense_are_refused(X):
         ({}, np.repeat(X[:2], 20, axis=0), r"Cannot make 3 folds of 2 distinct rows \(40 in all"),
         ({}, X[:3], "at least two positives"),
         ({}, np.where(X > 2, np.nan, X), "NaN"),
-        ({"criterion": "volume"}, sp.csr_array(X), r"sparse\. Use criterion='marginals'"),
+        ({"criterion": "volume"}, sp.csr_array(X), r"[Ss]parse.*Use criterion='marginals'"),
         ({"estimator__kernel": "precomputed", "param_grid": {"nu_lower": [0.1]}}, X @ X.T, "matrix has no features"),
         ({"criterion": "volume", "cv": "leave-one-out"}, np.ones((9, 3)), "All positives are equal"),
     ):
@@ -426,7 +426,7 @@ def test_a_grid_goes_on_beyond_its_edge_and_stops(X):
         cv=2,
         progress=lambda *counts: fits.append(counts),
     )
-    with pytest.warns(GridEdgeWarning, match=r"best gamma, 6\.4, is the largest.*though the grid was widened 4 times"):
+    with pytest.warns(GridEdgeWarning, match=r"best gamma, 6\.4, is the largest.*The grid was widened 4 times"):
         search.fit(X)
     tried = search.cv_results_["param_gamma"].astype(float)
     np.testing.assert_allclose(np.unique(tried), [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
@@ -458,18 +458,6 @@ def test_synthetic_outliers_that_are_accepted_as_positives_are_warned_of(X):
     with warnings.catch_warnings(action="error", category=NothingToldApartWarning):
         clone(search).fit(X)
         clone(search).set_params(criterion="volume").fit(independent)
-
-
-def test_texts_whose_rare_words_a_scaler_makes_large_are_said_to_tell_nothing():
-    # 100 texts without a word in common: scaled, a word is as large as any other, and a text's length is all it has.
-    lengths = np.concatenate([np.full(80, 5), np.arange(50, 150, 5)])
-    d = lengths.sum()
-    X = sp.csr_array((np.ones(d), np.arange(d), np.concatenate([[0], np.cumsum(lengths)])))
-    model = make_pipeline(StandardScaler(with_mean=False), OneClassSVM())
-    grid = {"oneclasssvm__gamma": [0.25 / d, 1 / d]}
-    # Synthetic outliers have about the mean length, which lies among those of the texts.
-    with pytest.warns(NothingToldApartWarning, match=r"Leave the scaler out if all have one unit \(words, counts\)"):
-        LabelFreeSearchCV(model, grid, cv="leave-one-out").fit(X)
 
 
 @pytest.mark.warns("all kernel values are nearly the same")
@@ -544,7 +532,6 @@ def test_the_time_left_counts_the_refit(X):
     # What is told is how much is left: the refit, even after the last cell.
     assert all(left > 0 for *_, left in told[:-1])
     assert told[-1] == (7, 7, 0.0)
-    assert refit_cost(8000, 2000, 2) == 64.0
 
 
 @pytest.mark.slow

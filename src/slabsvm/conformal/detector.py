@@ -1,10 +1,7 @@
 """A threshold at a false-alarm rate, around any detector.
 
-`slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. The methods
-differ in where these come from. *Split*: from held-out rows; P(p <= alpha) <= alpha for any data and model. *Cross*
-(Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by all of these
-models, so that scores are only compared within one model; the guarantee is 2 alpha, the rate in practice near alpha.
-*Leave-one-out*: from the closed-form scores of one fit; no guarantee, and no row is held out.
+P(p <= alpha) <= alpha holds with *split* for any data and model. With *cross* (Vovk 2015; Barber et al. 2021) scores
+are only compared within one model; the guarantee is 2 alpha, the rate in practice near alpha. *Leave-one-out* has none.
 
 Rows out of the reach of an RBF kernel come below all others (`slabsvm.conformal.remoteness`). Each calibration ends
 with the p-value of a row infinitely far away, and warns where that row would be accepted.
@@ -40,7 +37,7 @@ from slabsvm.conformal.p_values import (
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, final_estimator, largest_answer, limit_of
 from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, explanation_of, refuse_classifier
-from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few, takes_unnamed
+from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
@@ -107,10 +104,7 @@ class Wrapping(BaseEstimator):
             X = indexable(X)[0]
             if not reset and np.ndim(X) == 1:
                 raise ValueError("X must be a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row.")
-            # scikit-learn's check takes .1 ms to find out that an array has no names.
-            unnamed = type(X) is np.ndarray and X.ndim == 2
-            if not (unnamed and takes_unnamed(self, X.shape[1], reset=reset)):
-                validate_data(self, X=X, reset=reset, skip_check_array=True)
+            validate_data(self, X=X, reset=reset, skip_check_array=True)
         return X
 
     def __sklearn_tags__(self) -> Any:

@@ -34,10 +34,8 @@ the one and a lower bound of the other (Clopper and Pearson 1934), each at a con
 ..., make a lower bound of pi that holds for any distribution and any number of rows (in the manner of Meinshausen and
 Rice, Annals of Statistics 34, 2006).
 
-Outliers among the calibration rows make F larger, if they score no higher than positives do. Then the bound still
-holds, and so does P(p <= alpha) <= alpha for new positives, with less power (Bashari, Sesia, Romano, arXiv 2502.04807).
 The rows that calibrated a detector cannot say how many of them are outliers: their p-values are uniform by
-construction.
+construction. docs/results/contamination.md says what outliers among them do.
 """
 
 from __future__ import annotations

@@ -401,7 +401,7 @@ class AutoSlabSVM(WithProgress, Detector):
         n_folds = folds_of(training) if alone and self.offsets == "leave-one-out" else 0
         if alone:
             self._warn_of_few(judges)
-        steps = Steps(self.progress, 0.0)
+        steps = Steps(self.progress)
         # Of few groups, which folds leave out, some rows are learned: folds score all.
         learned = thinned(training, SOME_ROWS) if n_folds else training
         combination, scores = self._combined(learned, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
@@ -418,12 +418,12 @@ class AutoSlabSVM(WithProgress, Detector):
         if judges is not training:
             own, (rows, masses) = training.by_row(scores), judges.counted
             scores = own[rows]
+        found = judges.by_row(scores)
+        found = found if sample is None else sample.scores(found, combination)
         if sample is None or sample.whole:
             n_judging = judges.n_counted
             offset = by_left_out(scores, masses, self.recall, n_judging)
-            found = judges.by_row(scores) if sample is None else sample.scores(judges.by_row(scores), combination)
         else:
-            found = sample.scores(judges.by_row(scores), combination)
             scores, weights = found[sample.others], sample.weights_of_others
             offset = by_others(scores, weights, self.recall)
             n_judging, masses = float(len(scores)), np.ones(len(scores)) if weights is None else weights

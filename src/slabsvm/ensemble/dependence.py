@@ -23,7 +23,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -84,16 +84,12 @@ class Regressions:
         from slabsvm.compiled.kernels import sums_without
 
         slopes, constants = self._linear
-        found = np.asarray(sums_without(Z, self._columns, self.targets, self.gammas, self.coefficients))
+        columns = np.ascontiguousarray(self.samples.T)
+        found = np.asarray(sums_without(Z, columns, self.targets, self.gammas, self.coefficients))
         # Not by BLAS, where a value's rounding depends on what is computed with it.
         found += np.einsum("ij,tj->it", Z, slopes)
         found += constants
         return found
-
-    @cached_property
-    def _columns(self) -> FloatArray:
-        """The samples, each in a column, (d, m)."""
-        return np.ascontiguousarray(self.samples.T)
 
     @cached_property
     def _linear(self) -> tuple[FloatArray, FloatArray]:
@@ -280,7 +276,7 @@ class DependenceDetector(Detector):
         coefficients, inverses = [], []
         for target, A in zip(targets, _kernels(samples, samples, targets, gammas), strict=True):
             A[np.diag_indices_from(A)] += penalty
-            inverses.append(_inverse(A))
+            inverses.append(cho_solve(cho_factor(A), np.eye(len(A))))
             coefficients.append(inverses[-1] @ samples[:, target])
         return Regressions(centre, scale, samples, targets, gammas, np.array(coefficients)), inverses
 
@@ -306,24 +302,10 @@ def _kernels(left: FloatArray, right: FloatArray, targets: IndexArray, gammas: F
     products = np.einsum("ij,kj->ik", left, right)
     for target, gamma in zip(targets, gammas, strict=True):
         x, z = left[:, target], right[:, target]
-        values = np.subtract.outer(x, z)
-        np.square(values, out=values)
-        np.subtract(squares, values, out=values)
-        np.maximum(values, 0.0, out=values)
-        values *= -gamma
+        without = np.maximum(squares - np.subtract.outer(x, z) ** 2, 0.0)
         with np.errstate(under="ignore"):
-            np.exp(values, out=values)
-        values += gamma * (products - np.multiply.outer(x, z))
-        values += 1.0
-        yield values
-
-
-def _inverse(A: FloatArray) -> FloatArray:
-    """Return the inverse of a positive definite matrix, which is overwritten."""
-    factor, failed = lapack.dpotrf(A, overwrite_a=True, lower=False)
-    assert not failed, "the ridge makes the matrix positive definite"
-    inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
-    return np.asarray(np.triu(inverse) + np.triu(inverse, 1).T)
+            values = np.exp(-gamma * without)
+        yield values + gamma * (products - np.multiply.outer(x, z)) + 1.0
 
 
 def _without_groups(regressions: Regressions, inverses: list[FloatArray], Z: FloatArray, groups: Groups) -> FloatArray:

@@ -169,11 +169,8 @@ class _OfSparse:
         rows, norms = _bounded(rows)
         count = squares.shape[1]
         for some in pieces(rows.shape[0], 8 * len(labels), BLOCK_BYTES):
-            block = (rows[some] @ self.samples.T).toarray()
-            block *= -2.0
-            block += norms[some, None]
-            block += self.norms
-            np.maximum(block, 0.0, out=block)
+            products = (rows[some] @ self.samples.T).toarray()
+            block = np.maximum(norms[some, None] - 2.0 * products + self.norms, 0.0)
             block[own[some, None] == labels] = np.inf
             chosen = np.argpartition(block, count - 1, axis=1)[:, :count]
             found = np.take_along_axis(block, chosen, axis=1)

@@ -16,11 +16,10 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import is_plain, reading
-from slabsvm.detectors.base import takes_unnamed
+from slabsvm.data.checks import reading
 from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.objects import INLINE, Array, Number, atomic, cached_property
+from slabsvm.runtime.objects import INLINE, Array, Number, atomic
 
 # A table of this many values of a feature, evenly spread over the normal scores, is off by less than a thousandth in
 # the ranks of 20,000 rows (tests/detectors/test_normal_scores.py).
@@ -112,8 +111,6 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return _continued(np.asarray(X, dtype=np.float64), self.scores_, self.values_, self.scale_)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        if is_plain(X) and takes_unnamed(self, X.shape[1], reset=reset):
-            return X.astype(np.float64, copy=False)
         with reading(X):
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         return X.astype(np.float64, copy=False)
@@ -219,15 +216,7 @@ class Surprise:
         """Return the surprise of new rows' scores, (n,): from 0 on."""
         with np.errstate(over="ignore"):
             found = np.maximum(self.shares.scores[0] - scores, 0.0) / self.excess
-        np.minimum(found, LARGEST, out=found)
-        found += self._of_rank[np.searchsorted(self.shares.scores, scores + TIE * self.excess, side="right")]
-        return np.asarray(found)
-
-    @cached_property
-    def _of_rank(self) -> FloatArray:
-        """Minus the logarithm of the p-value of a score with so many at most as large, (m + 1,)."""
-        rows = self.shares.rows
-        return np.asarray(-np.log((1.0 + rows) / (1.0 + rows[-1])))
+        return np.asarray(np.minimum(found, LARGEST) - np.log(self.shares(scores + TIE * self.excess)))
 
     def of_learned(self, scores: FloatArray) -> FloatArray:
         """Return the surprise of training rows' own left-out scores, (n,), as that of a new row among the others."""

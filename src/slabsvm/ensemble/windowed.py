@@ -1,7 +1,4 @@
-"""A kernel model of the last rows: good rows arrive, old ones are forgotten, and each fit goes on from the last one.
-
-What is learned is always the model of the rows that are kept; a warm start says only where the solver begins.
-"""
+"""A kernel model of the last rows: good rows arrive, old ones are forgotten, and each fit goes on from the last one."""
 
 from __future__ import annotations
 

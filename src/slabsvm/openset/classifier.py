@@ -2,11 +2,7 @@
 
 Each class's model is learned from its samples alone, so that a class is added or removed without touching the others.
 Scores of different models have different units. They are compared as conformal p-values, class by class (Mondrian:
-Vovk, Gammerman, Shafer 2005), which also guarantee an error rate: the model of its own class rejects a sample with
-probability at most alpha. The answer is "unknown" only where every model rejects the sample.
-
-A classifier beside the detectors learns what tells the classes from each other. Both name, and decide together whether
-the name stands (`slabsvm.openset.naming`).
+Vovk, Gammerman, Shafer 2005). `slabsvm.openset.naming` says how a classifier beside the detectors decides with them.
 """
 
 from __future__ import annotations
@@ -198,18 +194,11 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. Give the "
                 "class of each row: fit(X, y). For a single class use ConformalDetector."
             )
-        if self.classifier is not None:
-            # It learns held-out rows no more than the detectors do.
-            if self.calibration == "margin":
-                raise ValueError(
-                    "With calibration='margin' a margin and a classifier's confidence have no common unit. Use "
-                    "calibration='conformal', or leave classifier out."
-                )
-            if self.method == "leave-one-out":
-                raise ValueError(
-                    f"method={self.method!r} needs leave-one-out answers, and classifiers have no closed form for "
-                    "these. Use method='cross', which calibrates on every row too, or 'split'."
-                )
+        if self.classifier is not None and (self.calibration == "margin" or self.method == "leave-one-out"):
+            raise ValueError(
+                "A classifier has neither margins nor leave-one-out answers. Use calibration='conformal', and "
+                "method='split' or 'cross', or leave classifier out."
+            )
         X = self._table(X, reset=True)
         y = checked_labels(y, X)
         X, y, fit_params = without_weightless(X, y, fit_params)
@@ -358,7 +347,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             self.naming_: Naming = self.naming_type(models, classes)
         else:
             self.naming_ = ByClassifier.learned(self.classifier, models, classes, rows, self.n_jobs)
-            self.classifiers_: list[Any] = [fold.classifier for fold in self.naming_.folds]
+            self.classifiers_: list[Any] = list(self.naming_.classifiers)
 
     def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
         """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""

@@ -14,9 +14,6 @@ which is mostly the classifier's own, since its confidence in others is less tha
 row is ranked by s(x) = max_k s_k(x) among the held-out rows of all classes: p = (1 + #{i: s(x_i) <= s(x)}) / (N + 1).
 P and C depend on each other, so that Fisher's own quantiles would be wrong; the rank needs none.
 
-Either is enough to reject a name: log P for a row that no class has seen the like of, log C for one between classes. No
-confidence makes good for the least P, so that what lies farther out than all held-out rows of each class is unknown.
-
 The promise. Held-out rows are learned by neither detectors nor classifier. P and C of a held-out row count the row
 itself, as those of a new row do, and leave the new row out, which can only lower them. So p is what it would be by an
 order that treats held-out rows and the new one alike, or larger: P(p <= alpha) <= alpha for a new row of the classes in
@@ -61,9 +58,7 @@ from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
-# What needs fewer samples, without a classifier and with one.
-REMEDIES = "method='cross' and 'leave-one-out' calibrate on every sample, and calibration='margin' needs none."
-REMEDY_BESIDE_CLASSIFIER = "method='cross' calibrates on every sample."
+REMEDY = "Give more samples, or a larger alpha; method='cross' calibrates on every sample."
 
 
 def of_fits(warned: Sequence[Sequence[Warned]], classes: npt.NDArray[Any]) -> list[Warned]:
@@ -119,7 +114,7 @@ class Naming:
         strictest = np.array([model.smallest_p_value_ for model in self.models])
         return np.where(levels > 0, levels, strictest) if levels.any() else levels
 
-    def too_few(self, rate: float, remedy: str = REMEDIES) -> str:
+    def too_few(self, rate: float) -> str:
         """Return a warning of the classes that have too few samples for a rate, or nothing."""
         few = [place for place, model in enumerate(self.models) if model.level(rate) == 0]
         if not few:
@@ -128,7 +123,7 @@ class Naming:
         return (
             f"{_having(self.classes[few])} too few samples for alpha={rate:g}. If other classes have enough, such a "
             f"class rejects up to {most:.2g} of its new samples: those below all of its calibration samples. If no "
-            f"class has enough, nothing is unknown. Give more samples, or a larger alpha; {remedy}"
+            f"class has enough, nothing is unknown. {REMEDY}"
         )
 
     def far_accepted(self, rate: float) -> Sequence[bool]:
@@ -191,7 +186,7 @@ class ByMargins(Naming):
         """Refuse: there are none."""
         raise ValueError("There are no p-values with calibration='margin'; use calibration='conformal'.")
 
-    def too_few(self, rate: float, remedy: str = "") -> str:
+    def too_few(self, rate: float) -> str:
         """Return nothing: margins need no samples that are held out."""
         return ""
 
@@ -289,40 +284,29 @@ class Judged:
     graded: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """A classifier and detectors that have not learned the rows that a fold holds out."""
-
-    place: int  # which fold it is
-    classifier: Any
-    models: Sequence[ConformalDetector]  # one for each class
-    orders: Sequence[Ranking]  # of each class's held-out rows, of all folds
-    classes: npt.NDArray[Any]  # (n_classes,)
-
-    def judged(self, X: Any, n_jobs: int | None) -> Judged:
-        """Return what the classifier and the detectors of all classes say of rows."""
-        calls = (
-            delayed(_p_values)(model, order, self.place, X)
-            for model, order in zip(self.models, self.orders, strict=True)
-        )
-        normal, graded = (np.stack(some, axis=1) for some in zip(*parallel(calls, n_jobs), strict=True))
-        # No confidence makes good for the least p-value.
-        deciding = np.any(normal > _steps(self.models) * (1 + WHOLE), axis=1)
-        return Judged(_confidences_if_any(self.classifier, X, self.classes, deciding), normal, graded)
+def judged(
+    classifier: Any,
+    models: Sequence[ConformalDetector],
+    classes: npt.NDArray[Any],
+    X: Any,
+    *,
+    fold: int,
+    n_jobs: int | None,
+) -> Judged:
+    """Return what a fold's classifier, and its detectors of all classes, say of rows."""
+    found = parallel((delayed(_p_values)(model, fold, X) for model in models), n_jobs)
+    normal, graded = (np.stack(some, axis=1) for some in zip(*found, strict=True))
+    # No confidence makes good for the least p-value.
+    deciding = np.any(normal > _steps(models) * (1 + WHOLE), axis=1)
+    return Judged(_confidences_if_any(classifier, X, classes, deciding), normal, graded)
 
 
-def folds_of(classifiers: Sequence[Any], models: Sequence[ConformalDetector], classes: npt.NDArray[Any]) -> list[Fold]:
-    """Return the folds of fitted classifiers, one for each, and of the classes' calibrated models."""
-    orders = [pooled(model.rankings_) for model in models]
-    return [Fold(place, one, models, orders, classes) for place, one in enumerate(classifiers)]
-
-
-def _p_values(model: ConformalDetector, order: Ranking, fold: int, X: Any) -> tuple[FloatArray, FloatArray]:
-    """Return p-values and graded p-values by the detector of a class and a fold, two arrays of shape (n_samples,)."""
+def _p_values(model: ConformalDetector, fold: int, X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return p-values and graded p-values, (n,) each, among the class's held-out rows of all folds."""
     # A class with fewer folds holds no row out in the others, so that any of its detectors compares alike there.
     detector = model.estimators_[fold % len(model.estimators_)]
     values = answer(detector, X).values
-    lower, upper = order.tails(values, deciding_reach(detector, X, values))
+    lower, upper = pooled(model.rankings_).tails(values, deciding_reach(detector, X, values))
     count, two_sided = model.n_calibration_, model.two_sided
     return combined([lower], [upper], count, two_sided), combined_graded([lower], [upper], count, two_sided)
 
@@ -337,7 +321,7 @@ class ByClassifier(Naming):
     """The name is the class of which a classifier and the class's detector together are surest."""
 
     rows: Sequence[ClassRows]  # what is learned anew when classes come or go
-    folds: Sequence[Fold]
+    classifiers: Sequence[Any]  # one for each fold
     confidence: Ranking  # the confidences in the names that the classifiers give to held-out rows, of all folds
     held_out: Sequence[Ranking]  # the held-out rows of each fold in the order of s
 
@@ -369,21 +353,22 @@ class ByClassifier(Naming):
             raise ValueError(
                 "No class has 3 samples, and fewer cannot be learned with one held out. Give more, of any class."
             )
-        learned = [stacked(rows, [one.besides(place) for one in rows]) for place in places]
+        learned = (stacked(rows, [one.besides(place) for one in rows]) for place in places)
         held = [stacked(rows, [one.of(place) for one in rows]) for place in places]
         calls = (
             delayed(clone(classifier).fit)(some.X, classes[some.place], **routed(classifier, some.weights))
             for some in learned
         )
         classifiers = parallel(calls, n_jobs)
-        folds = folds_of(classifiers, models, classes)
-        judged = [fold.judged(some.X, n_jobs) for fold, some in zip(folds, held, strict=True)]
-        counts = [some.counts for some in held]
-        names = np.concatenate([one.confidence.max(axis=1) for one in judged])
-        confidence = ranked(names, weights=np.concatenate(counts))
-        of_rows = [_of_held_out(models, *one, confidence) for one in zip(judged, held, strict=True)]
-        orders = [ranked(values, weights=count) for values, count in zip(of_rows, counts, strict=True)]
-        return cls(models, classes, rows, folds, confidence, orders)
+        pairs = enumerate(zip(classifiers, held, strict=True))
+        found = [judged(one, models, classes, some.X, fold=fold, n_jobs=n_jobs) for fold, (one, some) in pairs]
+        names = np.concatenate([one.confidence.max(axis=1) for one in found])
+        confidence = ranked(names, weights=np.concatenate([some.counts for some in held]))
+        orders = [
+            ranked(_of_held_out(models, one, some, confidence), weights=some.counts)
+            for one, some in zip(found, held, strict=True)
+        ]
+        return cls(models, classes, rows, classifiers, confidence, orders)
 
     @property
     def n_calibration(self) -> int:
@@ -417,24 +402,23 @@ class ByClassifier(Naming):
         level = largest_rejected(rate, self.n_calibration)
         return np.full(len(self.classes), 0.0 if level < self.smallest_p_value * (1 - WHOLE) else level)
 
-    def too_few(self, rate: float, remedy: str = REMEDY_BESIDE_CLASSIFIER) -> str:
+    def too_few(self, rate: float) -> str:
         """Return a warning where there are too few samples for a rate, or nothing."""
         if self.levels(rate).any():
-            return super().too_few(rate, remedy)
+            return super().too_few(rate)
         return (
             f"Nothing will be unknown: with {self.n_calibration} calibration samples of {len(self.classes)} classes "
-            f"the smallest p-value is {self.smallest_p_value:.3g}, and alpha is {rate:g}. Give more samples, or a "
-            f"larger alpha; {remedy}"
+            f"the smallest p-value is {self.smallest_p_value:.3g}, and alpha is {rate:g}. {REMEDY}"
         )
 
     def far_accepted(self, rate: float) -> Sequence[bool]:
         """Return which classes' names rows infinitely far away may get, of whatever confidence."""
 
-        def largest(fold: int, model: ConformalDetector, order: Ranking, own: ClassRows) -> float:
-            return largest_answer(lambda X: _p_values(model, order, fold, X)[0], far_rows(own.X))
+        def largest(fold: int, model: ConformalDetector, own: ClassRows) -> float:
+            return largest_answer(lambda X: _p_values(model, fold, X)[0], far_rows(own.X))
 
-        of_classes = list(zip(self.models, self.folds[0].orders, self.rows, strict=True))
-        found = [[largest(fold.place, *of_class) for of_class in of_classes] for fold in self.folds]
+        of_classes = list(zip(self.models, self.rows, strict=True))
+        found = [[largest(fold, *of_class) for of_class in of_classes] for fold in range(len(self.classifiers))]
         far = np.nan_to_num(np.fmax.reduce(found, axis=0))
         p_values = self._p_values_of(_fisher(far, np.ones(len(far)), _steps(self.models)))
         strictest = np.maximum(self.levels(rate), self.smallest_p_value) * (1 + WHOLE)
@@ -443,12 +427,12 @@ class ByClassifier(Naming):
     def _tails(self, X: Any, n_jobs: int | None) -> list[Tail]:
         """Return where rows, with each class's name, stand among held-out ones, between two by graded p-values."""
         found, steps = [], _steps(self.models)
-        for fold, order in zip(self.folds, self.held_out, strict=True):
-            judged = fold.judged(X, n_jobs)
-            confident = [_tail_of(self.confidence, judged.confidence)]
+        for fold, (classifier, order) in enumerate(zip(self.classifiers, self.held_out, strict=True)):
+            one = judged(classifier, self.models, self.classes, X, fold=fold, n_jobs=n_jobs)
+            confident = [_tail_of(self.confidence, one.confidence)]
             certain = combined(confident, confident, self.n_calibration, two_sided=False)
-            share = judged.graded * combined_graded(confident, confident, self.n_calibration, two_sided=False)
-            passed = _tail_of(order, _fisher(judged.normal, certain, steps)).passed
+            share = one.graded * combined_graded(confident, confident, self.n_calibration, two_sided=False)
+            passed = _tail_of(order, _fisher(one.normal, certain, steps)).passed
             found.append(Tail(passed, np.clip(share, LEAST_SHARE, LARGEST_SHARE)))
         return found
 

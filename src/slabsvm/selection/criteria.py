@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import logsumexp
+from sklearn.utils import check_array
 
 from slabsvm.detectors.answers import Answer
 from slabsvm.runtime.arrays import FloatArray, pieces
@@ -31,9 +32,8 @@ Measured = dict[str, float]
 REMEDIES = {
     "volume": "Check the features for outliers, which stretch them, and add larger gammas to the grid.",
     "marginals": (
-        "If the features are independent, this is expected: search by 'volume'. Otherwise rare or noisy features drown "
-        "the rest once they are scaled, or there are too many features for so few rows. Leave the scaler out if all "
-        "have one unit (words, counts), drop rare features (min_df), or reduce them (TruncatedSVD)."
+        "If the features are independent, search by 'volume'. If a scaler makes rare features large, leave it out; "
+        "if there are too many features for so few rows, drop or reduce some."
     ),
 }
 # Volume is sampled from Gaussians around the positives, of these widths in standard deviations, and around their mean:
@@ -77,8 +77,8 @@ def marginals(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthe
     n_samples, n_features = _shape_of(X)
     if n_features < 2:
         raise ValueError(
-            f"Synthetic outliers by marginals are new combinations of features, and here n_features = {n_features}, 1 "
-            "feature(s) that cannot be combined. Use criterion='volume'."
+            f"Synthetic outliers by marginals combine features, and there are {n_features} feature(s). Use "
+            "criterion='volume'."
         )
     if sp.issparse(X):
         return SyntheticOutliers(_drawn(sp.csc_array(X), n_outliers, generator))
@@ -169,35 +169,22 @@ def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> fl
 def _shape_of(X: Any) -> tuple[int, int]:
     """Return the shape of a table of which synthetic outliers can be made, or refuse it."""
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
-    if len(shape) != 2:
+    if len(shape) != 2 or shape[0] < 2:
         raise ValueError(
-            f"Synthetic outliers are made from a table of samples and features; X has the shape {tuple(shape)}. For "
-            "other data use criterion='recall', or make features first and search over what follows."
-        )
-    if shape[0] < 2:
-        raise ValueError(
-            f"Synthetic outliers are made from at least two positives, and here there is {shape[0]} sample: use fewer "
-            "folds, or more samples."
+            "Synthetic outliers are made from a table of features, of at least two positives in each fold; this one "
+            f"has the shape {tuple(shape)}. Use fewer folds, more samples, or criterion='recall'."
         )
     return shape[0], shape[1]
 
 
 def _numbers(X: Any) -> FloatArray:
     """Return a dense table as finite numbers, or refuse it."""
-    if sp.issparse(X):
-        raise ValueError("Synthetic outliers by volume need a dense table, and X is sparse. Use criterion='marginals'.")
     try:
-        table = np.asarray(X, dtype=np.float64)
+        return np.asarray(check_array(X, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"Synthetic outliers by volume need features that are numbers ({error}). Use criterion='marginals', which "
-            "takes any."
+            f"Synthetic outliers by volume need a dense table of finite numbers ({error}). Use criterion='marginals'."
         ) from error
-    if not np.isfinite(table).all():
-        raise ValueError(
-            "Synthetic outliers by volume need finite numbers; X holds NaN or infinity. Use criterion='marginals'."
-        )
-    return table
 
 
 # Every maker takes the positives, of shape (n, d), the number of synthetic outliers, and a generator.

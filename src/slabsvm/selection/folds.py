@@ -125,13 +125,12 @@ def splits_of(
         folds = list(DistinctKFold(int(cv)).split_groups(group))
     else:
         folds = list(check_cv(cv).split(X, groups=groups))
-        straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in folds]
-        if any(straddling):
-            worst = int(np.argmax([count / len(test) for count, (_, test) in zip(straddling, folds, strict=True)]))
+        straddling = sum(int(np.isin(group[test], group[train]).sum()) for train, test in folds)
+        if straddling:
             warn(
-                f"Equal rows are in several folds: {straddling[worst]} of the {len(folds[worst][1])} rows held out in "
-                f"fold {worst} are also among its training rows, so recall is overestimated. Give cv as a number, or "
-                "use slabsvm.DistinctKFold, or remove the duplicates.",
+                f"Equal rows are in several folds: {straddling} held-out rows are also among the training rows of "
+                "their fold, so recall is overestimated. Give cv as a number, or use slabsvm.DistinctKFold, or remove "
+                "the duplicates.",
                 LeakageWarning,
             )
     splits = []

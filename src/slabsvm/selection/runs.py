@@ -55,10 +55,6 @@ JournalPath = str | os.PathLike[str] | None
 Progress = Callable[[int, int, float], object]
 
 MOST_BYTES = 2**29  # of kernel values: where they take more, candidates are fitted independently
-# The time of a fit grows about as this power of its number of rows: that of the solver as the square, that of the
-# leave-one-out scores as the cube of the free support vectors.
-GROWTH = 2.5
-
 CHECKSUM = "checksum"
 LONGEST = 1 << 26  # bytes; no record is so long, and of a file without ends of lines no more than this is in memory
 
@@ -67,10 +63,10 @@ class Steps:
     """Counts the fits of a search over all of its grids, with the refit as the last.
 
     progress, or None, is called with the fits that are done, all that are known to come, and an estimate of the seconds
-    left. The refit takes `refit` times as long as a fit of the search; 0 where there is none.
+    left.
     """
 
-    def __init__(self, progress: Progress | None, refit: float) -> None:
+    def __init__(self, progress: Progress | None, *, refit: bool = False) -> None:
         self._report, self._refit, self._begin = progress or (lambda *_: None), refit, perf_counter()
         self._n_timed = self._n_before = self._n_done = 0
 
@@ -79,8 +75,7 @@ class Steps:
         self._n_timed += 1
         self._n_done = self._n_before + done
         each = (perf_counter() - self._begin) / self._n_timed
-        total_of_all, rest = self._n_before + total + (self._refit > 0), total - done + self._refit
-        self._report(self._n_done, total_of_all, each * rest)
+        self._report(self._n_done, self._n_before + total + self._refit, each * (total - done + self._refit))
 
     def next_grid(self, total: int) -> None:
         """Go on to another grid, after a grid of so many fits."""
@@ -90,11 +85,6 @@ class Steps:
         """Report that the refit is finished, and all work with it."""
         self._n_done += 1
         self._report(self._n_done, self._n_done, 0.0)
-
-
-def refit_cost(n_rows: int, n_searched: float, n_threads: int) -> float:
-    """Return how many times as long as a fit of the search, of so many rows on one of the threads, a refit takes."""
-    return float(n_threads * (n_rows / n_searched) ** GROWTH)
 
 
 class WithProgress:

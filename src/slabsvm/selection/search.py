@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import FitFailedWarning
@@ -32,10 +31,10 @@ from slabsvm.fitted.training import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic, seed_of
-from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context
 from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
-from slabsvm.selection.runs import Outcome, Progress, Search, Steps, WithProgress, refit_cost, run_all
+from slabsvm.selection.runs import Outcome, Progress, Search, Steps, WithProgress, run_all
 
 Candidates = Sequence[Mapping[str, Any]]
 
@@ -219,9 +218,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         routed(self.estimator, weights)
         splits = self._splits(X, groups, weights)
         self.n_splits_ = len(splits)
-        n_learned = float(np.mean([len(split.train) for split in splits]))
-        cost = refit_cost(_num_samples(X), n_learned, effective_n_jobs(self.n_jobs)) if self.refit else 0.0
-        steps = Steps(self.progress, cost)
+        steps = Steps(self.progress, refit=self.refit)
         self._search(Search(self.estimator, candidates, splits, X, fit_params, self.criterion_, weights), steps)
         if self.refit:
             chosen = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -272,16 +269,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             if not (side := at_edge(candidates, scores, self.best_index_, name)):
                 continue
             end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
+            remedy = f"Add {other} values to the grid, or let the search widen it with widen={name!r}."
             if widened.get(name):
-                text = (
-                    f"though the grid was widened {counted(widened[name], 'time')}. The criterion keeps improving as "
-                    f"it gets {other}, so it chooses the end of the grid and not a best value. Look at "
-                    "slabsvm.display.draw_search, and search by another criterion."
-                )
-            else:
-                itself = f"let the search widen it with widen={name!r}"
-                text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
-            warn(f"The best {name}, {value:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
+                remedy = f"The grid was widened {counted(widened[name], 'time')}: search by another criterion."
+            warn(
+                f"The best {name}, {value:.3g}, is the {end} that was tried, and a better one may lie beyond. {remedy}",
+                GridEdgeWarning,
+            )
 
     n_features_in_ = property(lambda self: int(self._of_best("n_features_in_")), doc="Of the best detector.")
     feature_names_in_ = property(lambda self: self._of_best("feature_names_in_"), doc="Their names, if they have any.")
@@ -313,8 +307,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     def _of_best(self, attribute: str) -> Any:
         """Return an attribute of the best detector, or say in scikit-learn's way that there is none."""
         if not hasattr(self, "best_estimator_"):
-            why = ", since it was made with refit=False" if hasattr(self, "cv_results_") else " before it is fitted"
-            raise AttributeError(f"{type(self).__name__} has no {attribute}{why}.")
+            raise AttributeError(f"{type(self).__name__} has no {attribute} before a fit with refit=True.")
         return getattr(self.best_estimator_, attribute)
 
     def __sklearn_tags__(self) -> Any:

@@ -44,7 +44,7 @@ from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally
 from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
-from slabsvm.openset.naming import ByClassifier, folds_of
+from slabsvm.openset.naming import ByClassifier
 from slabsvm.runtime.objects import Array, Choice, FittedEstimator, Number, Places, Rows
 from slabsvm.tables.columns import Categories
 
@@ -161,13 +161,9 @@ def _entry_of(detector: type[Detector]) -> Entry:
     )
 
 
-def _of_naming(naming: ByClassifier, part: str) -> Any:
-    return [fold.classifier for fold in naming.folds] if part == "classifiers" else getattr(naming, part)
-
-
 # What a classifier and the detectors of its classes name by.
 FOLDS = {"classifiers": many(FITTED, size="folds", least=1), "confidence": Ranking}
-JOINT = Parts(dict, FOLDS | {"held_out": many(Ranking, size="folds")}, _of_naming)
+JOINT = Parts(dict, FOLDS | {"held_out": many(Ranking, size="folds")})
 
 
 def _give_open_set(found: dict[str, Any]) -> None:
@@ -183,8 +179,7 @@ def _give_open_set(found: dict[str, Any]) -> None:
         return
     found["classifiers_"] = joint["classifiers"]
     must(all(hasattr(one, "classes_") for one in joint["classifiers"]), "its classifier has learned no classes")
-    folds = folds_of(joint["classifiers"], models, classes)
-    found["naming_"] = ByClassifier(models, classes, rows, folds, joint["confidence"], joint["held_out"])
+    found["naming_"] = ByClassifier(models, classes, rows, **joint)
 
 
 def _give_linear(found: dict[str, Any]) -> None:
