@@ -28,7 +28,7 @@ from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, Rows, dense, pieces, product
+from slabsvm.runtime.arrays import FloatArray, IndexArray, Rows, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
@@ -68,7 +68,7 @@ class Expansion:
         return values
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield stretches of rows with the sums; ValueError names all rows where a kernel function is not finite."""
+        """Yield stretches of rows with the sums; ValueError names a row where a kernel function is not finite."""
         kernel = self.kernel
         for rows in self._stretches(X):
             # Products with rows far out may overflow.
@@ -79,20 +79,22 @@ class Expansion:
                     try:
                         sums = kernel.sums(kernel.prepare(X[rows]), self.prepared(kernel), self.coefficients)
                     except NotFiniteError as error:
-                        raise self._not_finite(kernel, X) from error
+                        raise ValueError(
+                            f"The kernel function returned NaN or infinity for row {rows.start + error.row:,}, counted "
+                            "from 0. Leave such rows out, or have the function return finite values for rows as far "
+                            "out."
+                        ) from error
             yield rows, sums
 
     @ONE_BLAS_THREAD
-    def log_mass(
-        self, X: Any, own: BoolArray | None = None, *, apart: tuple[IndexArray, IndexArray] | None = None
-    ) -> FloatArray:
+    def log_mass(self, X: Any, *, own: bool = False, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
         """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a kernel that is an exponential.
 
         It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
         coefficients count. -inf for rows whose distances overflow.
 
-        own, (n_rows,), says which rows are samples themselves: that sample does not count for them. apart has the
-        groups of rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
+        own says that the rows are samples themselves: that sample does not count for them. apart has the groups of
+        rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
         """
         kernel = self.kernel
         assert kernel is not None
@@ -104,9 +106,8 @@ class Expansion:
                 exponents = kernel.exponents(kernel.prepare(X[rows]), right)
                 # Rows whose distances overflow float64 are infinitely far.
                 exponents[~np.isfinite(exponents)] = -np.inf
-                if own is not None:
-                    some = np.flatnonzero(own[rows])
-                    exponents[some, exponents[some].argmax(axis=1)] = -np.inf
+                if own:
+                    exponents[np.arange(len(exponents)), exponents.argmax(axis=1)] = -np.inf
                 if apart is not None:
                     exponents[apart[0][rows, None] == apart[1]] = -np.inf
                 largest = np.maximum(exponents.max(axis=1), LEAST_EXPONENT)
@@ -119,16 +120,6 @@ class Expansion:
         n_samples = len(self.coefficients)
         at_once = n_samples if self.kernel is None else min(n_samples, self.kernel.columns_at_once or n_samples)
         return pieces(X.shape[0], 8 * at_once, BLOCK_BYTES)
-
-    def _not_finite(self, kernel: Kernel, X: Any) -> ValueError:
-        """Return the error for all rows at which the kernel is not finite."""
-        found = []
-        for rows in self._stretches(X):
-            try:
-                kernel.block(kernel.prepare(X[rows]), self.prepared(kernel))
-            except NotFiniteError as error:
-                found.append(rows.start + error.rows)
-        return NotFiniteError(np.concatenate(found)).among(X.shape[0])
 
     def prepared(self, kernel: Kernel) -> Rows:
         """The samples in the form that the kernel computes from, kept for the next call if it is small."""
