@@ -15,7 +15,6 @@ from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 from sklearn.utils.validation import check_is_fitted
@@ -52,8 +51,6 @@ USUAL_ROWS = 64
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000
 LANCZOS_SHARE = 0.05
-# Eigenvectors of a larger matrix take longer than a tenth of a second.
-LARGEST_WHOLE = 700
 # Left-out errors are found in pieces of samples, of about so many multiplications.
 WORK = 2_000_000_000
 
@@ -110,7 +107,7 @@ class Subspace(KernelModel):
         return np.asarray(np.nan_to_num(found, nan=np.inf))
 
     def _images_left_over(self, kernel: Kernel, X: Any, reconstructions: FloatArray) -> FloatArray:
-        samples = self.expansion.prepared(kernel)
+        samples = kernel.prepare(self.expansion.samples)
         images = kernel.prepare(X)
         images = images.toarray() if sp.issparse(images) else images
         found = [image - part @ samples for image, part in zip(images, reconstructions, strict=True)]
@@ -378,11 +375,10 @@ class Components:
     complete: bool  # whether these are all components
 
 
-def components(cloud: Centred, n_wanted: int | None, rounding: float, *, whole: int = LARGEST_WHOLE) -> Components:
+def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Components:
     """Return the components whose variance is no rounding: the n_wanted leading ones where that saves work, or all.
 
-    rounding is how exactly K is known, relative to its diagonal; of more samples than `whole` all components are found
-    while an interruption is answered. Memory: 5 k^2 numbers beside the cloud's.
+    rounding is how exactly K is known, relative to its diagonal. Memory: 5 k^2 numbers beside the cloud's.
     """
     k = len(cloud.shares)
     root = np.sqrt(cloud.shares)
@@ -392,10 +388,8 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float, *, whole: 
     if not complete:
         start = np.random.default_rng(0).normal(size=k)
         variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
-    elif k <= whole:
-        variances, vectors = scipy.linalg.eigh(matrix.T, driver="evd", overwrite_a=True, check_finite=False)
     else:
-        # The same routine of LAPACK; SciPy's holds the interpreter's lock, with which no other thread is answered.
+        # SciPy's holds the interpreter's lock, with which no interruption is answered.
         variances, vectors = apart(np.linalg.eigh, matrix)
     del matrix
     size = cloud.squared_mean + max(float(variances.max()), 0.0)
