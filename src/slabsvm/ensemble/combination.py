@@ -21,7 +21,6 @@ from slabsvm.detectors.answers import explanation_of
 from slabsvm.detectors.base import takes_unnamed
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, with_surprises
 from slabsvm.ensemble.neighbours import NeighboursDetector
@@ -81,10 +80,6 @@ class Member:
         name = f"{NAMES[type(self.detector)]}{of_some}, {_called(views[self.view])}"
         gamma = getattr(self.detector, "gamma_", None)
         return name if gamma is None else f"{name} (gamma {gamma:.4g})"
-
-    def is_kernel_of(self, view: int) -> bool:
-        """Return whether it is a support vector machine of all features of a view."""
-        return self.view == view and isinstance(self.detector, SupportVectorDetector)
 
     @property
     def n_surprises(self) -> int:

@@ -40,7 +40,6 @@ from slabsvm.files.onnx.sums import (
     position,
     product,
     refusal,
-    share_samples,
     squared_lengths,
 )
 from slabsvm.fitted.model import ROUNDING_UNITS
@@ -157,11 +156,6 @@ def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
 def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
     combination = detector.model_.combination
     views = [view_of(view, rows) for view in combination.views]
-    for number in range(len(views)):
-        models: list[Any] = [member.detector.model_ for member in combination.members if member.is_kernel_of(number)]
-        expansions = [model.expansion for model in models if isinstance(model.expansion, Expansion)]
-        if expansions:
-            share_samples(expansions, rows.graph)
     parts, said = [], list[Tensor]()
     for member in combination.members:
         view = views[member.view]
