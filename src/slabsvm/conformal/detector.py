@@ -40,7 +40,7 @@ from slabsvm.conformal.p_values import (
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, final_estimator, largest_answer, limit_of
 from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, explanation_of, refuse_classifier
-from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few, takes_unnamed
+from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, scale_by_few
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
@@ -107,10 +107,7 @@ class Wrapping(BaseEstimator):
             X = indexable(X)[0]
             if not reset and np.ndim(X) == 1:
                 raise ValueError("X must be a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row.")
-            # scikit-learn's check takes .1 ms to find out that an array has no names.
-            unnamed = type(X) is np.ndarray and X.ndim == 2
-            if not (unnamed and takes_unnamed(self, X.shape[1], reset=reset)):
-                validate_data(self, X=X, reset=reset, skip_check_array=True)
+            validate_data(self, X=X, reset=reset, skip_check_array=True)
         return X
 
     def __sklearn_tags__(self) -> Any:
@@ -433,7 +430,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
             # A fit that was given has said itself that a few rows make its scale.
             model, rows = final_estimator(self.estimators_[0], given.X)
             if isinstance(model, Detector) and not get_tags(model).input_tags.pairwise:
-                texts.append(scale_by_few(model, rows_of(model, rows)))
+                texts.append(scale_by_few(model, model._checked(rows, reset=False)))
         if given.groups is not None or self.offset_ == 0:
             return texts
         if self.method != "prefit":

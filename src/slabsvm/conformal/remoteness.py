@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.answers import taken_by, unwrapped
-from slabsvm.detectors.base import nameless, rows_of
+from slabsvm.detectors.base import nameless
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.fitted.model import SupportVectorModel
 from slabsvm.kernels.rbf import RBF
@@ -77,7 +77,7 @@ def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     some = np.flatnonzero(low)
     if len(some):
         _, rows = final_estimator(detector, _safe_indexing(X, some))
-        reach[some] = _where_little(model.model_.expansion.log_mass(rows_of(model, rows)), least)
+        reach[some] = _where_little(model.model_.expansion.log_mass(model._checked(rows, reset=False)), least)
     return reach
 
 
@@ -94,7 +94,9 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
     if isinstance(model.model_, SupportVectorModel):
         every = np.ones(len(model.loo_scores_), dtype=bool)
         return _where_little(model.model_.log_mass_of_others(every), least_mass(model))
-    return _where_little(model.model_.expansion.log_mass(rows_of(model, rows), own=True), least_mass(model))
+    return _where_little(
+        model.model_.expansion.log_mass(model._checked(rows, reset=False), own=True), least_mass(model)
+    )
 
 
 def limit_of(detector: Any) -> float:

@@ -13,12 +13,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm.data.checks import is_plain
 from slabsvm.detectors.answers import explanation_of
-from slabsvm.detectors.base import takes_unnamed
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.ensemble.dependence import DependenceDetector
@@ -228,15 +227,10 @@ def viewed(view: Any, X: Any) -> Any:
         return X
     if sp.issparse(X):
         X = X.toarray()
+    with config_context(transform_output="default"), np.errstate(over="ignore", invalid="ignore"):
+        rows = view.transform(X)
     if isinstance(view, NormalScores):
-        return view.transform(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if is_plain(X) and takes_unnamed(view, X.shape[1], reset=False):
-            # As `StandardScaler.transform` does, without its checks, which take as long as few rows.
-            rows = np.subtract(X, view.mean_, out=np.empty_like(X), casting="same_kind")
-            rows /= view.scale_
-        else:
-            rows = view.transform(X)
+        return rows
     largest = np.finfo(rows.dtype).max
     return np.clip(rows, -largest, largest, out=rows)
 

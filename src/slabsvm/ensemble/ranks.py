@@ -16,8 +16,7 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import is_plain, reading
-from slabsvm.detectors.base import takes_unnamed
+from slabsvm.data.checks import reading
 from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import INLINE, Array, Number, atomic, cached_property
@@ -112,8 +111,6 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return _continued(np.asarray(X, dtype=np.float64), self.scores_, self.values_, self.scale_)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        if is_plain(X) and takes_unnamed(self, X.shape[1], reset=reset):
-            return X.astype(np.float64, copy=False)
         with reading(X):
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         return X.astype(np.float64, copy=False)

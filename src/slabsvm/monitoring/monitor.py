@@ -21,7 +21,7 @@ from slabsvm.conformal.p_values import combined_graded
 from slabsvm.conformal.remoteness import final_estimator
 from slabsvm.data.distinct import fingerprints
 from slabsvm.detectors.answers import answer, final_detector, left_out_decisions
-from slabsvm.detectors.base import checked_rows, parameters, rows_of
+from slabsvm.detectors.base import checked_rows, parameters
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
 from slabsvm.monitoring.course import GOOD, OUTLIER, RATES, Course, Rate, Readings, Test, read
@@ -372,7 +372,7 @@ def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprint
             # Its landmarks are learned rows.
             yield fingerprints(model.map_.rows), fingerprints(checked_rows(model, rows, reset=False, least=1))
     elif getattr(model, "learned_", None) is not None:
-        yield model.learned_, fingerprints(rows_of(model, rows))
+        yield model.learned_, fingerprints(model._checked(rows, reset=False))
 
 
 def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:

@@ -35,7 +35,7 @@ from sklearn.pipeline import Pipeline
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.data.files import named_errors, open_regular, write_whole
 from slabsvm.detectors.answers import Answer, answer, left_out_answer, nominal_recall, refuse_other_polarity
-from slabsvm.detectors.base import SlabCollapseWarning, rows_of
+from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training, routed, routed_before
@@ -293,8 +293,8 @@ class Chain:
             train = head.fit_transform(train, **routed_before(head, weights))
             judged = [head.transform(some) for some in judged]
         detector = clone(model[-1] if isinstance(model, Pipeline) else model)
-        train = rows_of(detector, train, reset=True)
-        judged = [rows_of(detector, some) for some in judged]
+        train = detector._checked(train, reset=True)
+        judged = [detector._checked(some, reset=False) for some in judged]
         distinct = distinct_rows(train, np.ones(train.shape[0]) if weights is None else weights)
         rows, every = train[distinct.representatives], np.arange(len(distinct.weights))
         own = Distinct(every, distinct.weights, every, keys=distinct.keys)
