@@ -8,6 +8,7 @@ finds odd about it. A model states how it learns, how it scores, and its diagnos
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -388,11 +389,6 @@ def distinct_of(detector: Detector, X: Any, weights: FloatArray) -> Distinct:
 
 def nameless(model: T) -> T:
     """Return a fitted model that takes rows without names: those that were validated have lost theirs."""
-    asked = object.__new__(type(model))
-    asked.__dict__.update({name: value for name, value in vars(model).items() if name != "feature_names_in_"})
+    asked = copy(model)
+    vars(asked).pop("feature_names_in_", None)
     return asked
-
-
-def accepted_share(scores: FloatArray, shares: FloatArray, offset: float) -> float:
-    """Return the weighted share of samples that score at least offset."""
-    return float(shares @ (scores >= offset) / shares.sum())

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import Detector, accepted_share, fit_with_groups, parameters
+from slabsvm.detectors.base import Detector, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, of_distances
@@ -159,12 +159,12 @@ class KernelDensityDetector(Detector):
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
         if offset < LEAST_LOG_DENSITY:
             offset = LEAST_LOG_DENSITY
-            alone = 1.0 - accepted_share(scores, counts, offset)
+            alone = float(np.average(scores < offset, weights=counts))
             infinity_warning = diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
         if self.offsets == "training" and len(shares) > 1:
-            expected = accepted_share(density.without_own(scores), shares, offset - rounding)
+            expected = float(shares @ (density.without_own(scores) >= offset - rounding))
         return DensityModel(
             offset=offset - rounding,
             rounding=rounding,

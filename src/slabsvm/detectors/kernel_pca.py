@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import accepted_share, parameters
+from slabsvm.detectors.base import parameters
 from slabsvm.detectors.kernelized import (
     KernelDetector,
     common_length,
@@ -335,7 +335,7 @@ class KernelPCADetector(KernelDetector):
 def _expected_recall(cloud: Centred, found: Components, q: int, offset: float) -> float:
     """Return the share of the first samples that a threshold accepts when they are left out."""
     some = slice(CHECKED)
-    return accepted_share(-left_out_errors(cloud, found, q, some), cloud.shares[some], offset)
+    return float(np.average(-left_out_errors(cloud, found, q, some) >= offset, weights=cloud.shares[some]))
 
 
 def _error_of_a_far_row(cloud: Centred, leading: FloatArray, length: float) -> float:

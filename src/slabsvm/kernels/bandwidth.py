@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
+from sklearn.utils import check_array
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
@@ -145,21 +146,8 @@ def _moments(X: Any, weights: FloatArray | None) -> tuple[FloatArray, FloatArray
 def _table(X: Any) -> Any:
     """Return X, which may be anything like a table, as an array or CSR array of floats."""
     with reading(X):
-        X = sp.csr_array(X) if sp.issparse(X) else _floats(np.asarray(X))
-    if sp.issparse(X):
-        X = canonical(X)
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(
-            f"X must have at least one row and one feature, shape (n_samples, n_features); its shape is {X.shape}."
-        )
-    return _floats(X)
-
-
-def _floats(X: Any) -> Any:
-    if X.dtype.kind == "c":
-        raise ValueError("Complex data not supported. Give real features, for example the real and imaginary parts.")
-    # Squares of small integers overflow their type.
-    return X if X.dtype.kind == "f" and X.dtype.itemsize <= 8 else X.astype(np.float64)
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
+    return canonical(sp.csr_array(X)) if sp.issparse(X) else X
 
 
 def _resolved(variance: float, X: Any) -> float:

@@ -69,7 +69,9 @@ class Expansion:
         """Yield stretches of rows with the sums; ValueError names a row where a kernel function is not finite."""
         kernel = self.kernel
         samples = self.samples if kernel is None else kernel.prepare(self.samples)
-        for rows in self._stretches(X):
+        n_samples = len(self.coefficients)
+        at_once = n_samples if kernel is None else min(n_samples, kernel.columns_at_once or n_samples)
+        for rows in pieces(X.shape[0], 8 * at_once, BLOCK_BYTES):
             # Products with rows far out may overflow.
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 if kernel is None:
@@ -87,7 +89,7 @@ class Expansion:
 
     @ONE_BLAS_THREAD
     def log_mass(self, X: Any, *, own: bool = False, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
-        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a kernel that is an exponential.
+        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), under the RBF kernel.
 
         It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
         coefficients count. -inf for rows whose distances overflow.
@@ -96,7 +98,7 @@ class Expansion:
         rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
         """
         kernel = self.kernel
-        assert kernel is not None
+        assert isinstance(kernel, RBF)
         right = kernel.prepare(self.samples)
         coefficients = np.abs(self.coefficients.reshape(len(self.coefficients), -1)[:, -1])
         mass = np.empty(X.shape[0])
@@ -113,12 +115,6 @@ class Expansion:
                 shares = np.exp(np.subtract(exponents, largest[:, None], out=exponents), out=exponents)
                 mass[rows] = largest + np.log(np.multiply(shares, coefficients, out=shares).sum(axis=1))
         return mass
-
-    def _stretches(self, X: Any) -> list[slice]:
-        """Return the consecutive stretches of rows whose kernel values are held at once."""
-        n_samples = len(self.coefficients)
-        at_once = n_samples if self.kernel is None else min(n_samples, self.kernel.columns_at_once or n_samples)
-        return pieces(X.shape[0], 8 * at_once, BLOCK_BYTES)
 
     @cached_property
     def soft_neighbours(self) -> SoftNeighbours | None:
