@@ -316,8 +316,8 @@ def _(detector: KernelPCADetector, rows: Tensor) -> Outputs:
 @answer.register
 def _(detector: KernelDensityDetector, rows: Tensor) -> Outputs:
     density = detector.model_.density
-    sums = Sums(Expansion(density.kernel, density.samples, density.log_shares), rows)
-    score = Position(sums.log(np.exp(density.log_shares)), -density.log_height)
+    sums = Sums(density.expansion, rows)
+    score = Position(sums.log(density.expansion.coefficients), -density.log_height)
     offset = max(detector.offset_, LEAST_LOG_DENSITY * float(np.finfo(rows.graph.dtype).max))
     return _of_valid(rows, Outputs(score.over(0.0), score.over(offset)))
 

@@ -160,8 +160,7 @@ class Sums:
 
     @property
     def _exponents(self) -> Tensor:
-        key = ("exponents", self.rows.graph.key_of(self.expansion), self.rows.name)
-        return self.rows.graph.once(key, lambda: exponents(self.expansion, self.rows))
+        return exponents(self.expansion, self.rows)
 
     @property
     def _top(self) -> Tensor:
@@ -210,7 +209,9 @@ def _by_differences(gamma: float, rows: Tensor, samples: FloatArray) -> Tensor:
         difference = x - z
         return total + difference * difference
 
-    squares = op.loop(step, op.zeros(rows, len(samples)), by_feature, (samples * unit).T[:, None, :])
+    table = rows.graph.constant((samples * unit).T[:, None, :])
+    key = ("squares", by_feature.name, table.name)
+    squares = rows.graph.once(key, lambda: op.loop(step, op.zeros(rows, len(samples)), by_feature, table))
     return squares * (-gamma / unit / unit)
 
 
