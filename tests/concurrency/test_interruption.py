@@ -12,7 +12,6 @@ from sklearn.base import clone
 
 import many
 from slabsvm import DriftMonitor
-from slabsvm.detectors.kernel_pca import all_left_out_errors, centred, components
 from slabsvm.runtime.blas import apart
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
@@ -84,14 +83,3 @@ def test_a_call_apart_is_answered_while_it_lasts_and_its_result_is_dropped():
     with ThreadPoolExecutor(1) as other:
         # Elsewhere there is nobody to interrupt.
         assert other.submit(apart, threading.get_ident).result() != threading.get_ident()
-
-
-def test_components_that_are_found_apart_are_those_that_are_found_in_place():
-    X = many.rows(0, 60)
-    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
-    cloud = centred(K, np.ones(60))
-    there, here = (components(cloud, None, 1e-12, whole=whole) for whole in (0, 60))
-    # Eigenvalues of a symmetric matrix are exact to within rounding of the largest; directions are of either sign.
-    np.testing.assert_allclose(there.variances, here.variances, rtol=0, atol=1e-14)
-    some, other = (all_left_out_errors(cloud, found, 10) for found in (there, here))
-    np.testing.assert_allclose(some, other, rtol=1e-9, atol=1e-12)

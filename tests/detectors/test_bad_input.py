@@ -189,18 +189,14 @@ def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
 
 
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector])
-def test_rows_at_which_a_callable_overflows_are_named(make, X, monkeypatch):
+def test_a_row_at_which_a_callable_overflows_is_named(make, X, monkeypatch):
     monkeypatch.setattr(expansion, "BLOCK_BYTES", 8 * 60 * 7)  # seven rows at once
     model = make(kernel=lambda A, B: (A @ B.T + 1.0) ** 3).fit(X)
     new = np.tile(X[:10], (3, 1))
-    new[[2, 17, 29]] *= 1e150
-    with np.errstate(over="ignore"), refused(r"3 rows of 30, counted from 0: 2, 17, 29\. Leave"):
+    new[[17, 29]] *= 1e150
+    with np.errstate(over="ignore"), refused(r"NaN or infinity for row 17, counted from 0\."):
         model.predict(new)
-    kept = np.delete(np.arange(30), [2, 17, 29])
-    assert np.isfinite(model.decision_function(new[kept])).all()
-    new[:13] *= 1e150
-    with np.errstate(over="ignore"), refused(r"15 rows .*: 0, 1, .*, 9 and 5 others\."):
-        model.predict(new)
+    assert np.isfinite(model.decision_function(np.delete(new, [17, 29], axis=0))).all()
 
 
 narrow = problems.rbf(40.0)

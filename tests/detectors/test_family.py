@@ -370,7 +370,7 @@ def test_every_rule_takes_whatever_holds_numbers():
 def test_no_rule_takes_what_holds_none():
     for rule in bandwidth.RULES.values():
         for nothing in (np.empty((0, 3)), np.empty((3, 0)), sp.csr_array((0, 3)), np.ones(3)):
-            with pytest.raises(ValueError, match="at least one row and one feature"):
+            with pytest.raises(ValueError, match=r"0 sample|0 feature|Expected 2D array"):
                 rule(nothing)
         for bad in (np.full((5, 2), np.nan), 1e200 * np.random.default_rng(0).normal(size=(9, 2))):
             with pytest.raises(ValueError, match=r"(?s)overflows float64 or is not a number.*Scale the features"):

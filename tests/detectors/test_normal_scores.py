@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
+from sklearn import config_context
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from slabsvm import NormalScores
+from slabsvm import AutoSlabSVM, NormalScores
 from slabsvm.ensemble.ranks import MOST_VALUES
 
 COLUMNS = arrays(np.float64, st.tuples(st.integers(2, 40), st.just(1)), elements=st.integers(-20, 20).map(float))
@@ -93,3 +94,10 @@ def test_frames_keep_their_names_and_bad_rows_are_refused():
         NormalScores().fit([[1.0], [np.nan]])
     with pytest.raises(ValueError, match="Negative values"):
         NormalScores().fit([[1.0], [2.0]], sample_weight=[1.0, -1.0])
+
+
+def test_what_transformers_are_asked_for_at_large_does_not_reach_a_detectors_views():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    expected = AutoSlabSVM().fit(X).decision_function(X)
+    with config_context(transform_output="pandas"):
+        np.testing.assert_array_equal(AutoSlabSVM().fit(X).decision_function(X), expected)

@@ -1,12 +1,9 @@
 """An expansion is its sum, whatever the tiles of it, and what is near a row under the RBF kernel is by definition."""
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import problems
 from slabsvm.kernels.expansion import TYPICAL_ROWS, Expansion, SoftNeighbours
 from slabsvm.kernels.rbf import FEW_ROWS, RBF
 
@@ -53,18 +50,6 @@ def weights() -> np.ndarray:
 @pytest.fixture(scope="module", name="rows")
 def asked(samples) -> np.ndarray:
     return np.concatenate([samples[:5], 3.0 * np.random.default_rng(2).normal(size=(20, 5)), np.full((1, 5), 40.0)])
-
-
-def test_an_expansion_keeps_what_it_prepared_and_gives_it_to_nobody(samples):
-    for kernel in (RBF(1.0, samples.mean(axis=0)), problems.FORMULAS["chi2"][1]):
-        expansion = Expansion(kernel, np.abs(samples), np.ones(60))
-        before = pickle.dumps(expansion)
-        first = expansion(np.abs(samples))
-        np.testing.assert_array_equal(expansion(np.abs(samples)), first)
-        if isinstance(kernel, RBF):
-            assert expansion.soft_neighbours.typical.shape == (5,)
-        assert pickle.dumps(expansion) == before
-    assert Expansion(None, np.arange(3), np.ones(3)).soft_neighbours is None
 
 
 def by_definition(samples, coefficients, rows):

@@ -77,7 +77,7 @@ def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     some = np.flatnonzero(low)
     if len(some):
         _, rows = final_estimator(detector, _safe_indexing(X, some))
-        reach[some] = _where_little(model.model_.expansion.log_mass(rows_of(model, rows), None), least)
+        reach[some] = _where_little(model.model_.expansion.log_mass(rows_of(model, rows)), least)
     return reach
 
 
@@ -89,12 +89,12 @@ def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
     """Return `reach_of` of the training rows, each without the model's kernel function around it, or its group's."""
     model, rows = final_estimator(detector, X)
-    every = np.ones(len(model.loo_scores_), dtype=bool)
     if not _has_mass(model):
-        return np.full(len(every), np.inf)
+        return np.full(len(model.loo_scores_), np.inf)
     if isinstance(model.model_, SupportVectorModel):
+        every = np.ones(len(model.loo_scores_), dtype=bool)
         return _where_little(model.model_.log_mass_of_others(every), least_mass(model))
-    return _where_little(model.model_.expansion.log_mass(rows_of(model, rows), every), least_mass(model))
+    return _where_little(model.model_.expansion.log_mass(rows_of(model, rows), own=True), least_mass(model))
 
 
 def limit_of(detector: Any) -> float:

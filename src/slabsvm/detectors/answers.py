@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Detector
 from slabsvm.fitted.explanation import Explanation
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import FloatArray
 
 REMEDY = (
     "Wrap it in a class whose decision_function is minus this one's and whose predict gives +1 for rows that are "
@@ -264,63 +264,36 @@ def shares_and_names(model: Any, X: Any) -> tuple[FloatArray, list[str] | None]:
 
     The names are None where no step reads a table.
     """
-    final, rows, table = _last_step_and_table(model, X, asked="explain")
+    final, rows, encoder, unseen = _last_step(model, X, asked="explain")
     shares = np.asarray(final.explain(rows))
-    return (shares, None) if table is None else (table.added_up(shares), table.names)
+    if encoder is None:
+        return shares, None
+    return np.asarray(encoder.by_column(shares, unseen)), [column.name for column in encoder.columns_]
 
 
 def explanation_of(model: Any, X: Any) -> Explanation:
     """Return the explanation of rows by a fitted model, a pipeline or a search."""
-    final, rows, table = _last_step_and_table(model, X, asked="_explanation")
+    final, rows, encoder, unseen = _last_step(model, X, asked="_explanation")
     found: Explanation = final._explanation(rows)
-    return found if table is None else table.of_columns(found)
+    if encoder is None:
+        return found
+    typical = encoder.by_column(found.typical[None], np.zeros((1, unseen.shape[1]), dtype=bool))[0]
+    return Explanation(typical, found.reference, found.decisions, encoder.by_column(found.deviations, unseen))
 
 
-@dataclass(frozen=True)
-class ReadTable:
-    """A table's rows at the step that reads tables: a `TableEncoder`, which knows the column of each coordinate."""
+def _last_step(model: Any, X: Any, asked: str) -> tuple[Any, Any, Any, Any]:
+    """Return the last detector, rows as it takes them, the step that reads a table, and which cells it had not seen.
 
-    encoder: Any
-    unseen: BoolArray  # (n, n_columns): which cells are like none that was learned
+    A `TableEncoder` knows the column of each coordinate. Without one both are None.
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return [column.name for column in self.encoder.columns_]
-
-    def added_up(self, shares: FloatArray) -> FloatArray:
-        """Return the shares of coordinates, added up by column."""
-        return np.asarray(self.encoder.by_column(shares, self.unseen))
-
-    def of_columns(self, found: Explanation) -> Explanation:
-        """Return the explanation of the same decisions by columns."""
-        none = np.zeros((1, self.unseen.shape[1]), dtype=bool)
-        typical = self.encoder.by_column(found.typical[None], none)[0]
-        return Explanation(typical, found.reference, found.decisions, self.added_up(found.deviations))
-
-
-def last_step(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the detector at the end of pipelines and searches, and rows as it takes them, feature by feature.
-
-    Raises ValueError for a step that makes other features of those given.
+    Raises ValueError for a step that mixes features, and for a detector without the method that is asked.
     """
     check_is_fitted(model)
     before, final = unwrapped(model)
-    refuse_mixers(before)
-    return final, as_taken(model, X)
-
-
-def _last_step_and_table(model: Any, X: Any, asked: str) -> tuple[Any, Any, ReadTable | None]:
-    """Return the same, and the table where a step reads one: of its coordinates the columns are known.
-
-    Raises ValueError for a detector without the method that is asked.
-    """
-    check_is_fitted(model)
-    before, final = unwrapped(model)
-    table = None
+    encoder = unseen = None
     for place, (_, step) in enumerate(before):
         if hasattr(step, "by_column"):
-            table = ReadTable(step, step.encoded(taken_by(before[:place], X)).strange)
+            encoder, unseen = step, step.encoded(taken_by(before[:place], X)).strange
             before = before[:place] + before[place + 1 :]
             break
     refuse_mixers(before)
@@ -329,7 +302,7 @@ def _last_step_and_table(model: Any, X: Any, asked: str) -> tuple[Any, Any, Read
             f"{type(final).__name__} is no detector of this package, so what each feature adds to a decision is "
             "unknown. Use AutoSlabSVM or another detector of slabsvm."
         )
-    return final, as_taken(model, X), table
+    return final, as_taken(model, X), encoder, unseen
 
 
 def refuse_mixers(steps: Iterable[tuple[str, Any]]) -> None:

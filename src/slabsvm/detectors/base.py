@@ -8,6 +8,7 @@ finds odd about it. A model states how it learns, how it scores, and its diagnos
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -18,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import canonical, is_plain, reading, without_unit
+from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies
 from slabsvm.fitted import recall
 from slabsvm.fitted.diagnosis import made_by_few
@@ -363,10 +364,6 @@ def checked_rows(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int, accept_sparse: str | bool = "csr"
 ) -> Any:
     """Return rows as a dense array or canonical CSR matrix of floats; at least so many to learn from (reset)."""
-    least = least if reset else 1
-    # scikit-learn's `validate_data` would return plain rows as they are, and takes .1 ms for it.
-    if is_plain(X) and len(X) >= least and takes_unnamed(estimator, X.shape[1], reset=reset):
-        return X
     with reading(X):
         X = validate_data(
             estimator,
@@ -375,7 +372,7 @@ def checked_rows(
             accept_sparse=accept_sparse,
             dtype=[np.float64, np.float32],
             order="C",
-            ensure_min_samples=least,
+            ensure_min_samples=least if reset else 1,
         )
     return canonical(sp.csr_array(X)) if sp.issparse(X) else X
 
@@ -395,22 +392,8 @@ def distinct_of(detector: Detector, X: Any, weights: FloatArray) -> Distinct:
     return detector._distinct(rows_of(detector, X), weights)
 
 
-def takes_unnamed(estimator: Any, n_features: int, *, reset: bool) -> bool:
-    """Return whether an estimator takes so many features without names, which with reset it then expects."""
-    if "feature_names_in_" in estimator.__dict__:
-        return False
-    if reset:
-        estimator.n_features_in_ = n_features
-    return bool(n_features == estimator.n_features_in_)
-
-
 def nameless(model: T) -> T:
     """Return a fitted model that takes rows without names: those that were validated have lost theirs."""
-    asked = object.__new__(type(model))
-    asked.__dict__.update({name: value for name, value in vars(model).items() if name != "feature_names_in_"})
+    asked = copy(model)
+    vars(asked).pop("feature_names_in_", None)
     return asked
-
-
-def accepted_share(scores: FloatArray, shares: FloatArray, offset: float) -> float:
-    """Return the weighted share of samples that score at least offset."""
-    return float(shares @ (scores >= offset) / shares.sum())

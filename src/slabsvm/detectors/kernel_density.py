@@ -7,11 +7,9 @@ from numbers import Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import Detector, accepted_share, fit_with_groups, parameters
+from slabsvm.detectors.base import Detector, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, of_distances
@@ -20,10 +18,9 @@ from slabsvm.fitted.recall import effective
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
-from slabsvm.kernels.expansion import BLOCK_BYTES, SoftNeighbours
+from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.arrays import FloatArray, IndexArray, row_sums
 from slabsvm.runtime.objects import Array, Number, Rows, cached_property
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
@@ -40,33 +37,14 @@ class Density:
     log_shares: Annotated[FloatArray, Array("samples")]  # (n,): the logarithm of each Gaussian's share
     bandwidth: Annotated[float, Number(above=0.0)]
 
-    @ONE_BLAS_THREAD
-    def logarithm(self, X: Any, *, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
-        """Return the log density at each row of X, (n_rows,).
-
-        apart are the groups of rows, (n_rows,), and of samples, (n,): Gaussians around samples of a row's own group are
-        left out of its sum.
-        """
-        right = self.kernel.prepare(self.samples)
-        n_samples, d = self.samples.shape
-        scores = np.empty(X.shape[0])
-        for rows in pieces(X.shape[0], 8 * n_samples, BLOCK_BYTES):
-            with np.errstate(over="ignore", invalid="ignore"):
-                left = self.kernel.prepare(X[rows])
-                exponents = self.kernel.exponents(left, right)
-            np.minimum(exponents, 0.0, out=exponents)
-            # Rows whose squared distances overflow float64 have no density, whatever the product made of them.
-            exponents[~np.isfinite(_column(left, d))] = -np.inf
-            exponents += self.log_shares
-            if apart is not None:
-                exponents[apart[0][rows, None] == apart[1]] = -np.inf
-            scores[rows] = logsumexp(exponents, axis=1)
-        return np.asarray(scores - self.log_height)
-
     @cached_property
-    def soft_neighbours(self) -> SoftNeighbours:
-        """What says which samples are near a row."""
-        return SoftNeighbours(self.kernel, self.samples, np.exp(self.log_shares))
+    def expansion(self) -> Expansion:
+        """The sum of the Gaussians, each with its share and of height 1."""
+        return Expansion(self.kernel, self.samples, np.exp(self.log_shares))
+
+    def logarithm(self, X: Any, *, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
+        """Return the log density at each row of X, (n_rows,); apart is that of `Expansion.log_mass`."""
+        return np.asarray(self.expansion.log_mass(X, apart=apart) - self.log_height)
 
     def without_own(self, scores: FloatArray) -> FloatArray:
         """Return what the samples, whose log densities these are, would score without themselves."""
@@ -164,11 +142,11 @@ class KernelDensityDetector(Detector):
 
     def _explanation(self, X: Any) -> Explanation:
         density = self.model_.density
-        near = density.soft_neighbours.distances(self._checked(X, reset=False))
+        neighbours = density.expansion.soft_neighbours
+        assert neighbours is not None
+        near = neighbours.distances(self._checked(X, reset=False))
         decisions = near.log_mass - density.log_height - self.offset_
-        return of_distances(
-            near.distances, density.soft_neighbours.typical, decisions, reference=self._typical_decision()
-        )
+        return of_distances(near.distances, neighbours.typical, decisions, reference=self._typical_decision())
 
     def _learn(self, training: Training) -> DensityModel:
         shares = training.distinct.weights / training.distinct.weights.sum()
@@ -181,12 +159,12 @@ class KernelDensityDetector(Detector):
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
         if offset < LEAST_LOG_DENSITY:
             offset = LEAST_LOG_DENSITY
-            alone = 1.0 - accepted_share(scores, counts, offset)
+            alone = float(np.average(scores < offset, weights=counts))
             infinity_warning = diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
         if self.offsets == "training" and len(shares) > 1:
-            expected = accepted_share(density.without_own(scores), shares, offset - rounding)
+            expected = float(shares @ (density.without_own(scores) >= offset - rounding))
         return DensityModel(
             offset=offset - rounding,
             rounding=rounding,
@@ -222,7 +200,7 @@ def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
     """Return the density around samples of these shares; refuse a bandwidth in whose unit distances overflow."""
     kernel = RBF.at(0.5 / bandwidth / bandwidth, samples, shares)
     with np.errstate(over="ignore"):
-        norms = _column(kernel.prepare(samples), samples.shape[1])
+        norms = row_sums(kernel.prepare(samples))
     if not np.isfinite(norms).all():
         raise ValueError(
             f"The bandwidth {bandwidth:.4g} is too small for values as large as these: squared distances in its unit "
@@ -249,11 +227,6 @@ def _log_of_the_others(shares: FloatArray) -> FloatArray:
     largest = int(shares.argmax())
     others[largest] = np.delete(shares, largest).sum()
     return np.asarray(np.log(others))
-
-
-def _column(rows: Any, column: int) -> FloatArray:
-    """Return one column of dense or CSR rows, shape (n,)."""
-    return np.asarray(rows[:, [column]].toarray().ravel() if sp.issparse(rows) else rows[:, column])
 
 
 def _mean_deviation(X: Any, shares: FloatArray) -> float:

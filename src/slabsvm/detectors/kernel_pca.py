@@ -15,12 +15,11 @@ from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import accepted_share, parameters
+from slabsvm.detectors.base import parameters
 from slabsvm.detectors.kernelized import (
     KernelDetector,
     common_length,
@@ -52,8 +51,6 @@ USUAL_ROWS = 64
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000
 LANCZOS_SHARE = 0.05
-# Eigenvectors of a larger matrix take longer than a tenth of a second.
-LARGEST_WHOLE = 700
 # Left-out errors are found in pieces of samples, of about so many multiplications.
 WORK = 2_000_000_000
 
@@ -110,7 +107,7 @@ class Subspace(KernelModel):
         return np.asarray(np.nan_to_num(found, nan=np.inf))
 
     def _images_left_over(self, kernel: Kernel, X: Any, reconstructions: FloatArray) -> FloatArray:
-        samples = self.expansion.prepared(kernel)
+        samples = kernel.prepare(self.expansion.samples)
         images = kernel.prepare(X)
         images = images.toarray() if sp.issparse(images) else images
         found = [image - part @ samples for image, part in zip(images, reconstructions, strict=True)]
@@ -338,7 +335,7 @@ class KernelPCADetector(KernelDetector):
 def _expected_recall(cloud: Centred, found: Components, q: int, offset: float) -> float:
     """Return the share of the first samples that a threshold accepts when they are left out."""
     some = slice(CHECKED)
-    return accepted_share(-left_out_errors(cloud, found, q, some), cloud.shares[some], offset)
+    return float(np.average(-left_out_errors(cloud, found, q, some) >= offset, weights=cloud.shares[some]))
 
 
 def _error_of_a_far_row(cloud: Centred, leading: FloatArray, length: float) -> float:
@@ -378,11 +375,10 @@ class Components:
     complete: bool  # whether these are all components
 
 
-def components(cloud: Centred, n_wanted: int | None, rounding: float, *, whole: int = LARGEST_WHOLE) -> Components:
+def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Components:
     """Return the components whose variance is no rounding: the n_wanted leading ones where that saves work, or all.
 
-    rounding is how exactly K is known, relative to its diagonal; of more samples than `whole` all components are found
-    while an interruption is answered. Memory: 5 k^2 numbers beside the cloud's.
+    rounding is how exactly K is known, relative to its diagonal. Memory: 5 k^2 numbers beside the cloud's.
     """
     k = len(cloud.shares)
     root = np.sqrt(cloud.shares)
@@ -392,10 +388,8 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float, *, whole: 
     if not complete:
         start = np.random.default_rng(0).normal(size=k)
         variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
-    elif k <= whole:
-        variances, vectors = scipy.linalg.eigh(matrix.T, driver="evd", overwrite_a=True, check_finite=False)
     else:
-        # The same routine of LAPACK; SciPy's holds the interpreter's lock, with which no other thread is answered.
+        # SciPy's holds the interpreter's lock, with which no interruption is answered.
         variances, vectors = apart(np.linalg.eigh, matrix)
     del matrix
     size = cloud.squared_mean + max(float(variances.max()), 0.0)

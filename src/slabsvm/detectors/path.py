@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, TypeVar
 
+import numpy as np
 from sklearn.base import clone
 
 from slabsvm.detectors.support_vectors import SupportVectorDetector
@@ -25,8 +26,7 @@ def fit_path(
 ) -> Iterator[Model]:
     """Fit a model at each value of one parameter, or of several that change together.
 
-    Each fit starts from the last one's solution, so give neighbouring values in order. With 400 features or more, the
-    distances of an RBF kernel are kept, which takes half of cache_size in addition. Each model equals an independent
+    Each fit starts from the last one's solution, so give neighbouring values in order. Each model equals an independent
     fit to within tol.
 
     Parameters
@@ -74,7 +74,10 @@ def fit_path(
 
 def _steps(values: dict[str, Iterable[Any]]) -> list[dict[str, Any]]:
     """Return the parameters of each fit."""
-    columns = [_listed(name, column) for name, column in values.items()]
+    for name, column in values.items():
+        if isinstance(column, str) or not np.iterable(column):
+            raise TypeError(f"{name} must be a list of values, as in fit_path(model, X, {name}=[{column!r}]).")
+    columns = [list(column) for column in values.values()]
     lengths = {name: len(column) for name, column in zip(values, columns, strict=True)}
     if not columns or len(set(lengths.values())) > 1 or not columns[0]:
         raise ValueError(
@@ -82,15 +85,6 @@ def _steps(values: dict[str, Iterable[Any]]) -> list[dict[str, Any]]:
             f"each parameter; got {lengths or 'none'}."
         )
     return [dict(zip(values, step, strict=True)) for step in zip(*columns, strict=True)]
-
-
-def _listed(name: str, column: Iterable[Any]) -> list[Any]:
-    try:
-        if not isinstance(column, str):
-            return list(column)
-    except TypeError:
-        pass
-    raise TypeError(f"{name} must be a list of values, as in fit_path(model, X, {name}=[{column!r}]).")
 
 
 def _fits(model: Model, validate: Callable[[Model], Training], steps: list[dict[str, Any]]) -> Iterator[Model]:

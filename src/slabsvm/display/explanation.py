@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.answers import as_taken, final_detector, last_step, shares_and_names
+from slabsvm.detectors.answers import (
+    as_taken,
+    final_detector,
+    refuse_mixers,
+    shares_and_names,
+    taken_by,
+    unwrapped,
+)
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_matplotlib, shown_figure
@@ -250,7 +257,10 @@ def draw_functions(
 
 def _parts(model: Any, X: Any) -> FloatArray:
     """Return h_j(x_j) of rows, (n, d)."""
-    final, rows = last_step(model, X)
+    check_is_fitted(model)
+    before, final = unwrapped(model)
+    refuse_mixers(before)
+    rows = taken_by(before, X)
     if isinstance(final, LinearOneClassSlabSVM) and final.feature_map is None:
         return np.asarray(np.asarray(rows, dtype=np.float64) * final.coef_[0])
     if not isinstance(final, SupportVectorDetector) or not isinstance(final.model_.expansion, Projection):

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm.detectors.answers import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, with_surprises
 from slabsvm.ensemble.neighbours import NeighboursDetector
@@ -79,10 +79,6 @@ class Member:
         name = f"{NAMES[type(self.detector)]}{of_some}, {_called(views[self.view])}"
         gamma = getattr(self.detector, "gamma_", None)
         return name if gamma is None else f"{name} (gamma {gamma:.4g})"
-
-    def is_kernel_of(self, view: int) -> bool:
-        """Return whether it is a support vector machine of all features of a view."""
-        return self.view == view and isinstance(self.detector, SupportVectorDetector)
 
     @property
     def n_surprises(self) -> int:
@@ -231,10 +227,10 @@ def viewed(view: Any, X: Any) -> Any:
         return X
     if sp.issparse(X):
         X = X.toarray()
-    if isinstance(view, NormalScores):
-        return view.transform(X)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with config_context(transform_output="default"), np.errstate(over="ignore", invalid="ignore"):
         rows = view.transform(X)
+    if isinstance(view, NormalScores):
+        return rows
     largest = np.finfo(rows.dtype).max
     return np.clip(rows, -largest, largest, out=rows)
 

@@ -289,7 +289,7 @@ class SupportVectorModel(KernelModel):
         held = places >= 0
         mass = np.full(len(places), np.inf)
         assert isinstance(self.expansion, Expansion)
-        mass[held] = self.expansion.log_mass(self.expansion.samples[places[held]], own=np.ones(held.sum(), dtype=bool))
+        mass[held] = self.expansion.log_mass(self.expansion.samples[places[held]], own=True)
         return mass
 
     def attributes(self) -> dict[str, Any]:

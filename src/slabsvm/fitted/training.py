@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
-from slabsvm.data.checks import canonical, is_plain, reading, without_unit
+from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups
 from slabsvm.data.passes import STRETCH_BYTES, Local, Source
 from slabsvm.runtime.arrays import FloatArray, IndexArray
@@ -270,8 +270,6 @@ def rows_in_memory(estimator: BaseEstimator, X: Any) -> Any:
 
 def refuse_what_is_not_finite(rows: Any) -> None:
     """Raise ValueError where rows hold NaN or infinity."""
-    if is_plain(rows):
-        return
     with reading(rows), np.errstate(invalid="ignore"):
         assert_all_finite(rows, input_name="X")
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
+from sklearn.utils import check_array
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
@@ -116,59 +118,36 @@ def _spread_rule(X: Any, delta: float) -> float:
     return _inverse(2.0 * mean_squared / np.log(max(n_samples - 1, 2) / delta**2))
 
 
-@ONE_BLAS_THREAD
 def feature_variance(X: Any, weights: FloatArray | None = None) -> float:
     """Return the mean of the features' variances over rows, (n, d), of weights, (n,) or alike; inf if it overflows."""
-    shares = _shares(X, weights)
     with np.errstate(over="ignore", invalid="ignore"):
-        means = np.asarray(shares @ X, dtype=np.float64)
-        if not sp.issparse(X):
-            return _resolved(float((shares @ np.square(X - means, dtype=np.float64)).mean()), X)
-        own = np.repeat(shares, np.diff(X.indptr))
-        squares = np.bincount(X.indices, own * np.square(X.data - means[X.indices]), X.shape[1])
-        # 1 - 1 is no exact 0 in sums, and the squared means may be large.
-        full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
-        zeros = np.where(full, 0.0, np.maximum(1.0 - np.bincount(X.indices, own, X.shape[1]), 0.0))
-        return _resolved(float((squares + zeros * np.square(means)).mean()), X)
+        return _resolved(float(_moments(X, weights)[1].mean()), X)
+
+
+def entry_variance(X: Any, weights: FloatArray | None = None) -> float:
+    """Return the variance of all entries of rows of these weights, with X and weights as for `feature_variance`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        means, variances = _moments(X, weights)
+        return _resolved(float(variances.mean() + np.square(means - means.mean()).mean()), X)
 
 
 @ONE_BLAS_THREAD
-def entry_variance(X: Any, weights: FloatArray | None = None) -> float:
-    """Return the variance of all entries of rows of these weights, with X and weights as for `feature_variance`."""
-    shares = _shares(X, weights) / X.shape[1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(shares @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel())
-        if not sp.issparse(X):
-            return _resolved(float(shares @ np.square(X - mean, dtype=np.float64).sum(axis=1)), X)
-        own = np.repeat(shares, np.diff(X.indptr))
-        zeros = max(1.0 - float(own.sum()), 0.0) if X.nnz < X.shape[0] * X.shape[1] else 0.0
-        squares = float(own @ np.square(X.data.astype(np.float64) - mean))
-        return _resolved(squares + zeros * mean * mean, X)
-
-
-def _shares(X: Any, weights: FloatArray | None) -> FloatArray:
-    """Return weights that sum to 1."""
-    return np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
+def _moments(X: Any, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return the features' means and variances, (d,) each."""
+    shares = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
+    if sp.issparse(X):
+        means, variances = mean_variance_axis(X.astype(np.float64), axis=0, weights=shares)
+        # Rounding may make less than nothing of it.
+        return means, np.maximum(variances, 0.0)
+    means = shares @ X.astype(np.float64, copy=False)
+    return means, shares @ np.square(X - means)
 
 
 def _table(X: Any) -> Any:
     """Return X, which may be anything like a table, as an array or CSR array of floats."""
     with reading(X):
-        X = sp.csr_array(X) if sp.issparse(X) else _floats(np.asarray(X))
-    if sp.issparse(X):
-        X = canonical(X)
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(
-            f"X must have at least one row and one feature, shape (n_samples, n_features); its shape is {X.shape}."
-        )
-    return _floats(X)
-
-
-def _floats(X: Any) -> Any:
-    if X.dtype.kind == "c":
-        raise ValueError("Complex data not supported. Give real features, for example the real and imaginary parts.")
-    # Squares of small integers overflow their type.
-    return X if X.dtype.kind == "f" and X.dtype.itemsize <= 8 else X.astype(np.float64)
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
+    return canonical(sp.csr_array(X)) if sp.issparse(X) else X
 
 
 def _resolved(variance: float, X: Any) -> float:
@@ -186,23 +165,17 @@ def _resolved(variance: float, X: Any) -> float:
 
 
 def _neighbours(samples: Any, variance: float, groups: IndexArray | None = None) -> float:
-    """Return gamma by the rule of `neighbours` for distinct samples in random order, from rows of this variance."""
-    scale = _inverse(samples.shape[1] * variance)
-    return min(NARROW * scale, largest_that_reaches(samples, groups)) if variance > 0 else scale
+    """Return gamma by the rule of `neighbours` for distinct samples in random order, from rows of this variance.
 
-
-def largest_that_reaches(samples: Any, groups: IndexArray | None = None) -> float:
-    """Return the gamma of `neighbours` that lets neighbours reach each other, for distinct samples in random order.
-
-    samples are (m, d), dense or CSR. groups, (m,), has the group of each, of which no other sample is its neighbour;
-    negative for one that is in none. Infinity where there is but one sample, or where they lie so near to each other
-    that it overflows.
+    groups, (m,), has the group of each sample, of which no other sample is its neighbour; negative for one that is in
+    none.
     """
-    if samples.shape[0] < 2:
-        return np.inf
+    scale = _inverse(samples.shape[1] * variance)
+    if variance == 0 or samples.shape[0] < 2:
+        return NARROW * scale if variance > 0 else scale
     groups = None if groups is None else groups[:AMONG]
     distance = float(np.median(_squared_distances_to_neighbour(samples[:AMONG], groups)))
-    return REACH / distance if distance > SMALLEST_SQUARE else np.inf
+    return min(NARROW * scale, REACH / distance) if distance > SMALLEST_SQUARE else NARROW * scale
 
 
 @ONE_BLAS_THREAD
@@ -222,8 +195,7 @@ def _squared_distances_to_neighbour(samples: Any, groups: IndexArray | None) -> 
         squared[own - rows.start, own] = np.inf
         if groups is not None:
             squared[(groups[rows, None] == groups) & (groups >= 0)] = np.inf
-        # Values alone are parted in half the time that places take.
-        neighbour = (squared == np.partition(squared, last, axis=1)[:, last, None]).argmax(axis=1)
+        neighbour = np.argpartition(squared, last, axis=1)[:, last]
         # Rounding of the squares may hide small distances.
         found[rows] = row_sums(some - among[neighbour], power=2)
     return found
@@ -240,7 +212,7 @@ def _inverse(value: float) -> float:
 
 
 def gamma_value(gamma: Any, X: Any, weights: FloatArray, groups: IndexArray | None = None) -> float:
-    """Return gamma as a number for distinct samples of these weights, and groups as of `largest_that_reaches`.
+    """Return gamma as a number for distinct samples of these weights, and groups as of `_neighbours`.
 
     "scale" is 1/(n_features * variance) and "auto" 1/n_features, as in scikit-learn; "neighbours" as of `neighbours`.
     """

@@ -14,17 +14,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows, dense, pieces, product
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import FLOATS, Array
 
 # What is subtracted from every row: (d,), or None.
 Centre = Annotated[AnyFloatArray, Array("d", dtype=FLOATS)] | None
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120
-# The number of rows that a message names.
-NAMED_ROWS = 10
 # Rows of a block off which a function's diagonal is read.
 DIAGONAL_ROWS = 64
 # Bytes of values that are laid out at once: enough rows that a feature's table, once in the cache, is used often.
@@ -32,21 +29,11 @@ LAID_OUT_BYTES = 2**22
 
 
 class NotFiniteError(ValueError):
-    """Kernel values that are NaN or infinite, with the left-hand rows whose values they are."""
+    """Kernel values that are NaN or infinite, with the first of the left-hand rows whose values they are."""
 
-    def __init__(self, rows: IndexArray) -> None:
+    def __init__(self, row: int) -> None:
         super().__init__("The kernel function returned NaN or infinity; a kernel must be finite everywhere.")
-        self.rows = rows
-
-    def among(self, n_rows: int) -> ValueError:
-        """Return the error that names the rows, as those of a table of so many."""
-        others = len(self.rows) - NAMED_ROWS
-        listed = ", ".join(str(row) for row in self.rows[:NAMED_ROWS].tolist())
-        return ValueError(
-            f"The kernel function returned NaN or infinity for {counted(len(self.rows), 'row')} of {n_rows:,}, counted "
-            f"from 0: {listed}{f' and {others:,} others' if others > 0 else ''}. Leave these rows out, or have the "
-            "function return finite values for rows as far out."
-        )
+        self.row = row
 
 
 class Projection(ABC):
@@ -129,11 +116,6 @@ class Kernel(ABC):
         """Return sum_j c_j k(x_i, z_j) between prepared rows, shape (n_left,) or (n_left, q) for c (n_right, q)."""
         return product(np.asarray(self.block(left, right)), coefficients)
 
-    def exponents(self, left: Rows, right: Rows) -> AnyFloatArray:
-        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: -inf where k is 0."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.block(left, right))
-
     @abstractmethod
     def diagonal(self, X: Rows) -> FloatArray:
         """Return k(x, x) of each row of X (not prepared), shape (n,)."""
@@ -181,7 +163,7 @@ class FromFunction(Kernel):
         values = self._values(left, right)
         finite = np.isfinite(values).all(axis=1)
         if not finite.all():
-            raise NotFiniteError(np.flatnonzero(~finite))
+            raise NotFiniteError(int(finite.argmin()))
         if out is None:
             return values
         out[...] = values
@@ -192,7 +174,7 @@ class FromFunction(Kernel):
         blocks = [self._values(X[rows], X[rows]) for rows in pieces(X.shape[0], 1, DIAGONAL_ROWS)]
         values = np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.zeros(0)
         if np.isnan(values).any():
-            raise NotFiniteError(np.flatnonzero(np.isnan(values)))
+            raise NotFiniteError(int(np.isnan(values).argmax()))
         return values
 
     def _values(self, left: Rows, right: Rows) -> FloatArray:

@@ -38,7 +38,6 @@ NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
 LARGE = 2**30
 # zlib's flag for a UTF-8 name is harmless; encryption, patches and sizes that follow the data are not read.
 ALLOWED_FLAGS = 0x800
-NOT_REGULAR = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
 
 class ModelFileError(ValueError):
@@ -149,7 +148,7 @@ class Incoming:
         must(not info.flag_bits & ~ALLOWED_FLAGS, f"{name} is encrypted, or was written as a stream")
         stored = info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size
         must(stored, f"{name} is compressed, and members of a model file never are")
-        must(kind in (0, stat.S_IFREG), f"{name} is {NOT_REGULAR.get(kind, 'a device')}, not a regular file")
+        must(kind in (0, stat.S_IFREG), f"{name} is a link, a folder or a device, not a regular file")
 
 
 def _read(action: Any, *args: Any) -> Any:

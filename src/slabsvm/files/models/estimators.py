@@ -262,10 +262,8 @@ def _name_of(model: Any, at: At) -> str:
     own = type(model).__name__
     if name := next((one for one in CLASSES if one.endswith(f".{own}") and class_of(one) is type(model)), ""):
         return name
-    remedy = "put one of those that docs/reference/model-files.md lists in its place"
-    if hasattr(model, "best_estimator_") or hasattr(model, "param_grid"):
-        remedy = "save its best_estimator_"
-    elif type(model).__module__ == "slabsvm.detectors.pyod":
-        # Importing the class would import PyOD.
-        remedy = "save its estimator_, of which a PyODDetector's scores are minus the decisions"
-    at.refuse(f"is of the class {type(model).__module__}.{type(model).__qualname__}, which is not kept: {remedy}")
+    at.refuse(
+        f"is of the class {type(model).__module__}.{type(model).__qualname__}, which is not kept: put one of those "
+        "that docs/reference/model-files.md lists in its place, of a search its best_estimator_, of a PyODDetector its "
+        "estimator_"
+    )

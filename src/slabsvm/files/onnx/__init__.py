@@ -14,35 +14,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.detectors.kernel_density import KernelDensityDetector
-from slabsvm.detectors.kernel_pca import KernelPCADetector
-from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.svdd import SVDD
-from slabsvm.ensemble.auto import AutoSlabSVM
-from slabsvm.ensemble.dependence import DependenceDetector
-from slabsvm.ensemble.neighbours import NeighboursDetector
-from slabsvm.files.onnx.answers import computed
+from slabsvm.files.onnx.answers import answer, computed
 from slabsvm.files.onnx.graph import NEWEST_OPSET, OLDEST_OPSET
 from slabsvm.files.onnx.steps import Inputs, Matrix, Table, known, width
 from slabsvm.runtime.caller import load
-from slabsvm.selection.search import LabelFreeSearchCV
 from slabsvm.tables.encoder import TableEncoder
-
-CONVERTED = (
-    AutoSlabSVM,
-    ConformalDetector,
-    DependenceDetector,
-    KernelDensityDetector,
-    KernelPCADetector,
-    LabelFreeSearchCV,
-    LinearOneClassSlabSVM,
-    NeighboursDetector,
-    OneClassSVM,
-    OneClassSlabSVM,
-    SVDD,
-)
 
 
 def register_with_skl2onnx() -> None:
@@ -58,8 +34,9 @@ def register_with_skl2onnx() -> None:
     load("A pipeline in ONNX", "skl2onnx", "slabsvm[onnx]")
     from skl2onnx import update_registered_converter
 
-    for model in CONVERTED:
-        update_registered_converter(model, f"Slabsvm{model.__name__}", _shapes, _convert, parser=_parse)
+    for model in answer.registry:
+        if model not in (object, Pipeline):
+            update_registered_converter(model, f"Slabsvm{model.__name__}", _shapes, _convert, parser=_parse)
 
 
 def converted(pipeline: Any, dtype: np.dtype[Any], target_opset: int, name: str) -> Any:

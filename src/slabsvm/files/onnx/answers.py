@@ -40,7 +40,6 @@ from slabsvm.files.onnx.sums import (
     position,
     product,
     refusal,
-    share_samples,
     squared_lengths,
 )
 from slabsvm.fitted.model import ROUNDING_UNITS
@@ -157,11 +156,6 @@ def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
 def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
     combination = detector.model_.combination
     views = [view_of(view, rows) for view in combination.views]
-    for number in range(len(views)):
-        models: list[Any] = [member.detector.model_ for member in combination.members if member.is_kernel_of(number)]
-        expansions = [model.expansion for model in models if isinstance(model.expansion, Expansion)]
-        if expansions:
-            share_samples(expansions, rows.graph)
     parts, said = [], list[Tensor]()
     for member in combination.members:
         view = views[member.view]
@@ -322,8 +316,8 @@ def _(detector: KernelPCADetector, rows: Tensor) -> Outputs:
 @answer.register
 def _(detector: KernelDensityDetector, rows: Tensor) -> Outputs:
     density = detector.model_.density
-    sums = Sums(Expansion(density.kernel, density.samples, density.log_shares), rows)
-    score = Position(sums.log(np.exp(density.log_shares)), -density.log_height)
+    sums = Sums(density.expansion, rows)
+    score = Position(sums.log(density.expansion.coefficients), -density.log_height)
     offset = max(detector.offset_, LEAST_LOG_DENSITY * float(np.finfo(rows.graph.dtype).max))
     return _of_valid(rows, Outputs(score.over(0.0), score.over(offset)))
 

@@ -44,7 +44,6 @@ class Graph:
         self.constants: list[Any] = [] if outer is None else outer.constants
         self._known: dict[Hashable, Tensor] = {}
         self.root: Graph = self if outer is None else outer.root
-        self.alive: list[object] = []
         self.names: Iterator[str] = map(f"{prefix}v{{}}".format, count(1)) if outer is None else outer.names
 
     def name(self) -> str:
@@ -101,11 +100,6 @@ class Graph:
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
-
-    def key_of(self, thing: object) -> int:
-        """Return a number that nothing else has while the graph is written, since the graph keeps the thing alive."""
-        self.root.alive.append(thing)
-        return id(thing)
 
     def texts(self, values: Any) -> Tensor:
         """Return texts as a tensor."""

@@ -6,16 +6,15 @@ by halving, and what has no table is summed over one feature, or one knot of eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.files.onnx import graph as op
-from slabsvm.files.onnx.graph import Graph, ImpreciseError, Tensor
+from slabsvm.files.onnx.graph import ImpreciseError, Tensor
 from slabsvm.kernels.additive import Chi2, Chi2Table, Hellinger, Intersection, IntersectionTable, Linear
 from slabsvm.kernels.base import FromFunction, Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
@@ -161,8 +160,7 @@ class Sums:
 
     @property
     def _exponents(self) -> Tensor:
-        key = ("exponents", self.rows.graph.key_of(self.expansion), self.rows.name)
-        return self.rows.graph.once(key, lambda: exponents(self.expansion, self.rows))
+        return exponents(self.expansion, self.rows)
 
     @property
     def _top(self) -> Tensor:
@@ -174,23 +172,15 @@ class Sums:
         return op.exp(self._exponents - self._top.column)
 
 
-def share_samples(expansions: Sequence[Expansion], graph: Graph) -> None:
-    """Have RBF expansions about one centre take their samples, of which they share many, from one constant."""
-    samples = [_centred_samples(expansion) for expansion in expansions]
-    every, places = np.unique(np.vstack(samples), axis=0, return_inverse=True)
-    ends = np.cumsum([len(some) for some in samples])[:-1]
-    for expansion, own in zip(expansions, np.split(places.ravel(), ends), strict=True):
-        graph.once(("samples", graph.key_of(expansion)), partial(op.take, graph.constant(every), own))
-
-
 def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
     """Return -gamma |x - z|^2 of rows (n, d) and the samples, shape (n, m); -inf for rows too far out.
 
     By one product of centred rows where that is exact enough, as in `slabsvm.kernels.rbf`, else feature by feature.
     Raises ImpreciseError where float32 would not do.
     """
-    graph, kernel, samples = rows.graph, expansion.kernel, _centred_samples(expansion)
+    graph, kernel, samples = rows.graph, expansion.kernel, dense(expansion.samples)
     assert isinstance(kernel, RBF)
+    samples = samples if kernel.centre is None else samples - kernel.centre
     farthest = kernel.gamma * float(np.square(samples).sum(axis=1).max(initial=0.0))
     off_by = 4 * float(np.finfo(graph.dtype).eps) * farthest
     if graph.single and not off_by <= FINE_SINGLE:
@@ -198,7 +188,7 @@ def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
     if not off_by <= FINE:
         return _by_differences(kernel.gamma, rows, dense(expansion.samples))
     root = 2.0 * np.sqrt(0.5 * kernel.gamma)
-    others = graph.once(("samples", graph.key_of(expansion)), lambda: graph.constant(samples)) * root
+    others = graph.constant(samples) * root
     table = graph.node("Concat", others, (-0.5 * op.row_squares(others)).column, axis=1)
     scaled = (rows if kernel.centre is None else op.less(rows, kernel.centre)) * root
     squares = -0.5 * op.row_squares(scaled)
@@ -207,13 +197,6 @@ def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
     wide = graph.node("Concat", scaled, op.zeros(rows, 1) + 1.0, axis=1)
     found = wide @ graph.node("Transpose", table, perm=(1, 0)) + op.where(far, -np.inf, squares).column
     return op.minimum(found, 0.0)
-
-
-def _centred_samples(expansion: Expansion) -> FloatArray:
-    """Return an RBF expansion's samples, less the kernel's centre where it has one."""
-    samples, kernel = dense(expansion.samples), expansion.kernel
-    assert isinstance(kernel, RBF)
-    return samples if kernel.centre is None else samples - kernel.centre
 
 
 def _by_differences(gamma: float, rows: Tensor, samples: FloatArray) -> Tensor:
@@ -226,7 +209,9 @@ def _by_differences(gamma: float, rows: Tensor, samples: FloatArray) -> Tensor:
         difference = x - z
         return total + difference * difference
 
-    squares = op.loop(step, op.zeros(rows, len(samples)), by_feature, (samples * unit).T[:, None, :])
+    table = rows.graph.constant((samples * unit).T[:, None, :])
+    key = ("squares", by_feature.name, table.name)
+    squares = rows.graph.once(key, lambda: op.loop(step, op.zeros(rows, len(samples)), by_feature, table))
     return squares * (-gamma / unit / unit)
 
 
