@@ -13,8 +13,8 @@ from slabsvm import TableEncoder
 from slabsvm.files import load, save
 from slabsvm.tables import TableError
 from slabsvm.tables.columns import cells_of, places_of
-from slabsvm.tables.plan import Rules, many_texts, taken
-from slabsvm.tables.texts import none_are_numbers, number_of, writing_of
+from slabsvm.tables.plan import Rules, taken
+from slabsvm.tables.texts import number_of, writing_of
 from slabsvm.tables.texts import numbers_of as numbers_read
 
 N = 60
@@ -53,6 +53,8 @@ TAKEN = {
     "with slashes": (DAYS.strftime("%m/%d/%y %I:%M %p"), "time"),
     "times of day": (DAYS.strftime("%H:%M"), "time"),
     "identifiers": ([f"P-{n}" for n in range(N)], "identifier"),
+    "identifiers with a gap": ([None, *(f"P-{n}" for n in range(1, N))], "identifier"),
+    "names of which one is there twice": (["P-1", *(f"P-{n}" for n in range(1, N))], "text"),
     "long numbers": (2**62 + np.arange(N), "identifier"),
     "amounts of money": ([f"{n} €" for n in range(N)], "text"),
     "free texts": ([f"seen by operator {n}" for n in range(N)], "text"),
@@ -262,40 +264,6 @@ def test_the_least_whole_number_is_one():
     assert TableEncoder().fit(table).left_out_ == ()
 
 
-@pytest.mark.parametrize("many", ["all differ", "one twice", "words", "a few numbers", "a gap", "one twice at the end"])
-def test_many_texts_are_taken_by_their_first_rows_for_what_all_rows_say(many: str) -> None:
-    texts: list[str | None] = [f"SN-{number}" for number in range(12_000)]
-    if many == "one twice":
-        texts[5] = texts[4]
-    elif many == "one twice at the end":
-        texts[-1] = texts[-2]
-    elif many == "words":
-        texts = [f"the pump {text} leaks" for text in texts]
-    elif many == "a few numbers":
-        texts[:2] = ["12e5", "7"]
-    elif many == "a gap":
-        texts[-1] = None
-    frame = pd.DataFrame({"name": pd.Series(texts, dtype="str")})
-    by_first_rows = many_texts(frame, {"name": 0}, "name")
-    assert by_first_rows is not None
-    assert by_first_rows == taken(cells_of(frame, {"name": 0}, "name"), Rules())
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        [f"{number},5" for number in range(2000)],
-        ["-", *(f"1.{number:03}.000,5" for number in range(2000))],
-        pd.date_range("2024-01-01", periods=2000, freq="7min").strftime("%Y-%m-%d %H:%M").tolist(),
-        ["a", "b"] * 1000,
-        ["7", *(f"SN-{number}" for number in range(10_000)), *["7"] * 20_000],
-    ],
-)
-def test_numbers_times_and_categories_are_not_taken_by_their_first_rows(texts: list[str]) -> None:
-    frame = pd.DataFrame({"name": pd.Series(texts, dtype="str")})
-    assert many_texts(frame, {"name": 0}, "name") is None
-
-
 THOUSANDS = ["11.073", "980", "1.250"] * (N // 3)
 ENGLISH = [text.replace(".", ",") for text in THOUSANDS]
 BESIDE = {",": [f"{n},5" for n in range(N)], ".": [n + 0.5 for n in range(N)], "": list(range(N))}
@@ -368,5 +336,5 @@ def test_a_table_of_which_nothing_is_learned_is_told_with_its_plan():
 
 
 def test_blanks_in_a_cell_take_no_time_of_their_square():
-    assert not none_are_numbers(["1 %" + " " * 100_000])
-    assert none_are_numbers(["1" + " " * 100_000 + "kg"] * 100)
+    assert writing_of(["1 %" + " " * 100_000], np.ones(1, dtype=np.intp)) == "1.5%"
+    assert writing_of(["1" + " " * 100_000 + "kg"] * 100, np.ones(100, dtype=np.intp)) is None

@@ -29,9 +29,6 @@ MOST_SHOWN = 40
 MOST_LINES = 50
 # So many texts are told to be gaps: more are no accident.
 MOST_GAPS = 5
-# Of so many first texts, more than this share must repeat before all texts of a column are told apart.
-FIRST = 1000
-LEAST_REPEATED = 0.1
 # Of whole numbers beyond this some are no float64.
 LAST_EXACT = 2**53
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
@@ -100,7 +97,6 @@ class Cells:
     # The different texts, in the order of their first rows, or all objects; None of numbers and moments
     levels: npt.NDArray[np.object_] | None = None
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
-    repeated: bool = False  # whether a text may be in `levels` once for each cell
 
     @property
     def present(self) -> npt.NDArray[Any]:
@@ -118,8 +114,6 @@ class Cells:
         """
         if self.levels is None:
             return {"b": "boolean", "M": "time"}.get(self.values.dtype.kind, "number")
-        if self.repeated:
-            return "text"
         kinds = {_kind(one) for one in set(map(type, self.levels.tolist()))} or {"number"}
         return "other" if "other" in kinds else kinds.pop() if len(kinds) == 1 else "text"
 
@@ -138,7 +132,7 @@ class Cells:
             # Texts that stood beside other objects are levels once for each cell.
             levels, again = _distinct(levels.tolist())
             values = np.append(again, -1)[values]
-        return replace(self, values=values, missing=values < 0, levels=levels, repeated=False)
+        return replace(self, values=values, missing=values < 0, levels=levels)
 
     def texts(self) -> Cells:
         """Return the cells as texts, each a level once; numbers that are whole have no point."""
@@ -146,10 +140,10 @@ class Cells:
         if levels is None:
             places = np.full(len(self.values), -1)
             levels, places[~self.missing] = np.unique(self.present, return_inverse=True)
-        elif set(map(type, levels.tolist())) <= {str} and not self.repeated:
+        elif set(map(type, levels.tolist())) <= {str}:
             return self
         levels, again = _distinct([_text(level) for level in levels.tolist()])
-        return replace(self, values=np.append(again, -1)[places], levels=levels, repeated=False)
+        return replace(self, values=np.append(again, -1)[places], levels=levels)
 
     def named(self) -> list[str]:
         """Return the texts of all cells, (n,); "" where one is empty."""
@@ -162,8 +156,6 @@ class Cells:
     def counts(self) -> IndexArray:
         """How often each level is there."""
         assert self.levels is not None, "numbers have no levels"
-        if self.repeated:
-            return np.ones(len(self.levels), dtype=np.intp)
         return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
@@ -310,10 +302,6 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     if getattr(column.dtype, "kind", "") in NUMERIC and isinstance(column.dtype, np.dtype):
         return _cells(name, column.to_numpy())
     if is_text(column):
-        if len(column) > FIRST and column.iloc[:FIRST].nunique() > (1 - LEAST_REPEATED) * FIRST:
-            # Telling so many texts apart, such as times, takes longer than reading them.
-            missing, levels = column.isna().to_numpy(dtype=bool), column.to_numpy(dtype=object)
-            return Cells(name, np.where(missing, -1, np.cumsum(~missing) - 1), missing, levels[~missing], repeated=True)
         codes, levels = column.factorize()
         return Cells(name, codes.astype(np.intp), codes < 0, np.asarray(levels.to_numpy(), dtype=object))
     said = str(column.dtype)

@@ -30,7 +30,7 @@ from slabsvm.tables.columns import (
     shown,
     table_of,
 )
-from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, many_texts, nothing_left, refused, taken
+from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, nothing_left, refused, taken
 from slabsvm.tables.times import PARTS
 
 MISSING = ("indicate", "impute", "refuse")
@@ -184,9 +184,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
 
         def planned(name: str) -> Column | LeftOut | Undecided:
-            said = name in rules.categories or name in rules.keep or rules.gaps or self.missing == "refuse"
-            if not said and (found := many_texts(X, names, name)) is not None:
-                return found
             cells = cells_of(X, names, name)
             if self.missing == "refuse":
                 _refuse_gaps(cells)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -21,8 +21,6 @@ from slabsvm.tables.columns import (
     Described,
     Numbers,
     TableError,
-    cells_of,
-    is_text,
     quoted,
     shown,
 )
@@ -31,9 +29,7 @@ from slabsvm.tables.texts import (
     NO_MARKS,
     THOUSAND,
     THOUSANDS,
-    all_differ,
     may_be_thousands,
-    none_are_numbers,
     number_of,
     writing_of,
 )
@@ -52,8 +48,6 @@ UNIT = re.compile(r"\s*(?:(?P<before>[^\w\s.,+-])\s*[+-]?\d[\d.,]*|[+-]?\d[\d.,]
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
-# In so many rows more than MOST_LEVELS texts are looked for before all rows are read.
-FIRST_ROWS = 10 * MOST_LEVELS
 
 
 @dataclass(frozen=True)
@@ -161,7 +155,7 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
         case "time":
             return _times(cells, rules)
         case "text":
-            return _texts(cells if cells.repeated else cells.texts(), rules)
+            return _texts(cells.texts(), rules)
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
 
 
@@ -216,7 +210,7 @@ def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
         return Numbers.learned(cells, boolean=False, writing=writing)
     if looks_like_times(levels):
         return _times(cells, rules)
-    return _categories(cells.texts(), kept=cells.name in rules.keep)
+    return _categories(cells, kept=cells.name in rules.keep)
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
@@ -266,16 +260,12 @@ def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     if kept or not (many or (counts == 1).sum() > MOST_UNSEEN * counts.sum()):
         return Categories.learned(cells)
     why = "" if many else "--keep takes it"
-    return _names_or_text(cells, int(cells.missing.sum()), unique=bool((counts == 1).all()), why=why)
-
-
-def _names_or_text(first: Cells, n_missing: int, *, unique: bool, why: str) -> LeftOut:
-    """Return identifiers, or free text, by their first cells and whether all of them differ."""
-    levels = first.present
-    if unit := _unit_of(levels[:FIRST].tolist()):
+    first = levels[:FIRST].tolist()
+    if unit := _unit_of(first):
         why = f"learned as numbers without {shown(unit)}"
-    taken_for = "identifier" if unique and not unit and _are_names(levels) else "text"
-    return LeftOut(first.name, n_missing, taken_for, _examples(levels), why)
+    are_names = not unit and (counts == 1).all() and all(len(text.split()) <= MOST_WORDS for text in first)
+    taken_for = "identifier" if are_names else "text"
+    return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(levels), why)
 
 
 def _unit_of(texts: Sequence[str]) -> str:
@@ -283,27 +273,6 @@ def _unit_of(texts: Sequence[str]) -> str:
     parts = [UNIT.fullmatch(text) for text in texts]
     units = {"" if part is None else part["before"] or part["behind"] for part in parts}
     return units.pop() if len(units) == 1 else ""
-
-
-def _are_names(levels: Iterable[str]) -> bool:
-    return all(len(text.split()) <= MOST_WORDS for text in islice(levels, FIRST))
-
-
-def many_texts(table: Any, places: Mapping[str, int], name: str) -> LeftOut | None:
-    """Return what a column is taken for whose first rows already hold too many texts for categories, None for others.
-
-    The answer is that of `taken`, without the time to tell all texts of the column apart.
-    """
-    if not hasattr(table, "iloc") or not is_text(column := table.iloc[:, places[name]]):
-        return None
-    first = cells_of(table.iloc[:FIRST_ROWS], places, name)
-    levels = first.present.tolist()
-    if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts) is not None:
-        return None
-    numbers = not none_are_numbers(levels)
-    unique = (numbers or _are_names(levels)) and bool((first.counts == 1).all()) and all_differ(column)
-    # Where texts repeat, those of the first that are numbers may be most.
-    return None if numbers and not unique else _names_or_text(first, int(column.isna().sum()), unique=unique, why="")
 
 
 def _examples(texts: Iterable[str]) -> str:
