@@ -107,19 +107,6 @@ def test_numbers_are_read_by_their_writing(text, writing, number):
     np.testing.assert_array_equal(numbers_read(["1", text], writing), expected)
 
 
-@pytest.mark.parametrize("writing", [".", ","])
-@pytest.mark.parametrize(
-    "odd", ["", " 7 ", "1_000", "nan", "inf", "1\n2", "1\n", "1,2.3", "٣", "x", None, 3, "1e5", "+,5"]
-)
-def test_numbers_read_at_once_are_those_read_one_by_one(odd, writing):
-    texts = ["1,5", "2.5", "3", odd, "-4,25"]
-    one_by_one = [number_of(text, writing) for text in texts]
-    expected = [np.nan if number is None else number for number in one_by_one]
-    np.testing.assert_array_equal(numbers_read(texts, writing), expected)
-    plain = [text for text, number in zip(texts, one_by_one, strict=True) if number is not None]
-    np.testing.assert_array_equal(numbers_read(plain, writing), [number_of(text, writing) for text in plain])
-
-
 @pytest.mark.parametrize(
     ("first", "late", "writing"),
     [

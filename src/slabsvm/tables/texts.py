@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from math import isnan
 from typing import Any
 
@@ -74,14 +73,6 @@ def number_of(value: Any, writing: str) -> float | None:
 
 def numbers_of(values: Sequence[Any], writing: str) -> npt.NDArray[np.float64]:
     """Return the number of each value, (n,), as `number_of` does; NaN where it is none."""
-    if writing in (".", ","):
-        # Numbers of this writing alone are read at once.
-        with suppress(TypeError, ValueError):
-            joined = "\n".join(values)
-            texts = (joined.replace(",", ".") if writing == "," else joined).split("\n")
-            found = np.array(list(map(float, texts)))
-            if "_" not in joined and len(found) == len(values) and not np.isnan(found).any():
-                return found
     each = (number_of(value, writing) for value in values)
     return np.array([np.nan if number is None else number for number in each], dtype=np.float64)
 
@@ -111,9 +102,6 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     best = max(WRITINGS, key=lambda writing: read[writing])
     if read[best] <= least:
         return None
-    if best == "," and "." not in "".join(levels) and not all(map(COMMA_GROUPS.fullmatch, filter(_has_comma, levels))):
-        # In no other writing all are numbers, and no comma stands between thousands.
-        return ","
     texts = [text for text in levels if not is_placeholder(text)]
     # Beyond the first texts thousands may have marks.
     if best != ".":
@@ -140,10 +128,6 @@ def _in_groups(texts: Collection[str], mark: str) -> bool | None:
     return found and all(_is_small(text) for text in texts if mark not in text)
 
 
-def _has_comma(text: str) -> bool:
-    return "," in text
-
-
 def _is_small(text: str) -> bool:
     number = number_of(text, ",")
     return number is None or abs(number) < THOUSAND
@@ -164,9 +148,5 @@ def may_be_thousands(numbers: npt.NDArray[np.float64], least: float = 0.0) -> bo
     parts = found[found % 1 != 0]
     if not len(parts) or parts.min() < 1 or found.max() >= THOUSAND:
         return False
-    # Most first ones tell, which takes less time.
-    for some in (parts[:FIRST], parts):
-        whole = np.rint(THOUSAND * some)
-        if np.abs(THOUSAND * some - whole).max() > CLOSE or (whole % 10 != 0).mean() < least:
-            return False
-    return True
+    whole = np.rint(THOUSAND * parts)
+    return bool(np.abs(THOUSAND * parts - whole).max() <= CLOSE and (whole % 10 != 0).mean() >= least)
