@@ -145,8 +145,13 @@ class TestFormats:
             ("a\n1\n\n3\n", {}, {"a": [1, np.nan, 3]}),
             ("a,b\n" + '5" pipe,1\n6 inch,2\n' * 100, {}, {"a": ['5" pipe', "6 inch"] * 100, "b": [1, 2] * 100}),
             ('\n\n"a\nb",c\n1,2\n3,4\n', {}, {"a\nb": [1, 3], "c": [2, 4]}),
+            ('a,b\n"x"y,1\n"x,y",2\n', {}, {"a": ["xy", "x,y"], "b": [1, 2]}),
+            ("a,b\n1," + "x" * 200_000 + "\n", {}, {"a": [1], "b": ["x" * 200_000]}),
         ],
-        ids=["codes", "one column with a gap", "an inch that is no quote", "a name of two lines below empty ones"],
+        ids=[
+            *("codes", "one column with a gap", "an inch that is no quote", "a name of two lines below empty ones"),
+            *("letters behind a quote", "a long cell"),
+        ],
     )
     def test_cells_are_what_is_written(self, tmp_path, text, how, columns):
         path = tmp_path / "t.csv"
@@ -203,7 +208,7 @@ BAD = {
     "title": ("csv", b"Parts\n\na,b\n1,2\n", {}, "Delete the lines above"),
     "names twice": ("csv", b"a,b,a\n1,2,3\n", {}, "there are two columns of this name"),
     "open quote": ("csv", b'a,b\n1,"x\n2,y\n', {}, "a quote is not closed, or stands inside of a cell"),
-    "open quote, long": ("csv", b'a,b\n1,"' + b"x" * 140_000, {}, "is a quote never"),
+    "open quote, long": ("csv", b'a,b\n1,"' + b"x" * 140_000, {}, "line 2: a quote is not closed"),
     "encoding": ("csv", "a,b\n1,x\n2,grün\n".encode("cp1252"), {}, "line 3 is not in utf-8"),
     "encoding of DOS": ("csv", "a,b\n1,grün\n".encode("cp850"), {}, "for example cp850"),
     "encoding of one line": ("csv", "a,b\n1,grün\n".encode() + b"2,gr\xfcn\n", {}, "Mend the line"),
