@@ -291,7 +291,7 @@ class TestTables:
 
     def test_what_is_there_and_asked_for_is_no_misspelt_name_of_something_else(self, parts):
         encoder = TableEncoder().fit(parts.assign(width2=parts["weight"]))
-        with pytest.raises(TableError, match="If it is one of 'breadth', rename that; otherwise add it"):
+        with pytest.raises(TableError, match=r"The table has 'breadth'\. Rename or add columns"):
             encoder.transform(parts.rename(columns={"weight": "width2", "width": "breadth"}).assign(weight=1.0))
 
     def test_all_near_misses_are_named(self, parts):
@@ -299,7 +299,7 @@ class TestTables:
         with pytest.raises(TableError) as refused:
             encoder.transform(parts.rename(columns={"width": "Width", "finish": "finsh", "note": "remark"}))
         first, *lines = str(refused.value).splitlines()
-        assert "and has others: 'Width', 'finsh', 'remark'. Rename or add them" in first
+        assert "and has others: 'Width', 'finsh', 'remark'. Rename or add columns" in first
         assert ["'Width'" in lines[0], "'finsh'" in lines[1], "Is it" in lines[2]] == [True, True, False]
 
     def test_all_columns_that_cannot_be_learned_or_taken_are_named_at_once(self, parts):

@@ -316,7 +316,6 @@ def test_a_table_of_which_nothing_is_learned_is_told_with_its_plan():
     for table, text in (
         ({"a": texts, "b": texts}, "no column is left to learn from: 2 columns of identifiers, texts or no value"),
         ({"a": ["x"] * N}, "no column varies: 1 column of one value each"),
-        ({"a b c": texts}, "it has one column, 'a b c'. Say what is between its cells"),
     ):
         (error,) = TableEncoder().planned(pd.DataFrame(table)).errors
         assert text in str(error)

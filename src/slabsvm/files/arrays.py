@@ -93,7 +93,7 @@ class Header:
             shape, _, dtype = HEADERS[npy.read_magic(beginning)](beginning)
         # A literal of Python that is none, or of no header, fails in many ways.
         except Exception as error:
-            raise ArrayError(f"{name} begins with no header of an array of numbers") from error
+            raise ArrayError(f"{name} begins as nothing that NumPy writes") from error
         if len(shape) > MOST_DIMENSIONS or not all(0 <= length < FIRST_NO_LENGTH for length in shape):
             raise ArrayError(f"{name} claims {len(shape)} dimensions, or one of no length")
         if dtype.hasobject:

@@ -28,9 +28,8 @@ from slabsvm.tables.texts import (
     FIRST,
     POINTS,
     THOUSANDS,
-    has_groups,
+    in_groups,
     is_placeholder,
-    may_be_thousands,
     number_of,
     writing_of,
 )
@@ -210,16 +209,11 @@ def _with_numbers(frame: Any, how: Reading) -> Any:
     """Return a table in which texts with marks between thousands are numbers, where the decimal mark is known."""
     if (writing := THOUSANDS.get(how.decimal)) is not None:
         for name, cells in frame.items():
-            said = name in how.texts or name in how.ids
-            if is_text(cells) and not said and None not in _numbers_of(cells.iloc[:FIRST], writing).values():
-                numbers = _numbers_of(cells, writing)
+            if is_text(cells) and name not in how.texts and name not in how.ids:
+                texts = cells.dropna().unique()
+                numbers = {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in texts}
                 frame[name] = cells if None in numbers.values() else cells.map(numbers).astype(float)
     return frame
-
-
-def _numbers_of(cells: Any, writing: str) -> dict[str, float | None]:
-    """Return the number of each text of a column, NaN where it stands for an empty cell, None where it is none."""
-    return {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in cells.dropna().unique()}
 
 
 def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
@@ -230,12 +224,10 @@ def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> 
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
     firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if is_text(cells))
     commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
-    if not numbers or (separator != ";" and not any(commas)):
-        return
-    if numbers := [name for name in numbers if may_be_thousands(frame[name].to_numpy())]:
+    if numbers and (separator == ";" or any(commas)):
         found = written(numbers)
         for name in numbers:
-            if has_groups(found[name].dropna()):
+            if in_groups(found[name].dropna(), "."):
                 frame[name] = found[name]
 
 

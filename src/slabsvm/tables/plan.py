@@ -279,13 +279,11 @@ def _examples(texts: Iterable[str]) -> str:
     return ", ".join([*map(shown, islice(texts, 2)), "..."])
 
 
-def nothing_left(columns: Sequence[Column], left_out: Sequence[LeftOut], names: Sequence[str]) -> TableError:
+def nothing_left(columns: Sequence[Column], left_out: Sequence[LeftOut]) -> TableError:
     """Return the error of a table of which no column is learned: all are of one value, or left out."""
     if columns:
         n_columns = counted(len(columns), "column")
         return TableError(f"no column varies: {n_columns} of one value each, by which no row differs from another")
-    if len(names) == 1 and left_out and " " in names[0]:
-        return TableError(f"it has one column, {shown(names[0])}. Say what is between its cells (separator)")
     why = f": {counted(len(left_out), 'column')} of identifiers, texts or no value" if left_out else ""
     return TableError(f"no column is left to learn from{why}. Numbers, times, or texts that repeat are needed")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from math import isnan
 from typing import Any
 
@@ -108,7 +108,7 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
         best = next((one for one in WRITINGS if all(number_of(text, one) is not None for text in texts)), best)
     if best not in THOUSANDS:
         return best
-    points, commas = (_in_groups(texts, mark) for mark in ".,")
+    points, commas = (in_groups(texts, mark) for mark in ".,")
     if points and commas is not None:
         return "?," if commas else POINTS
     if commas and points is not None:
@@ -116,7 +116,7 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     return f"?{best}" if points or commas else best
 
 
-def _in_groups(texts: Collection[str], mark: str) -> bool | None:
+def in_groups(texts: Collection[str], mark: str) -> bool | None:
     """Return whether a mark may stand between thousands: three digits are behind each, and all other numbers are small.
 
     None where no text has the mark.
@@ -131,11 +131,6 @@ def _in_groups(texts: Collection[str], mark: str) -> bool | None:
 def _is_small(text: str) -> bool:
     number = number_of(text, ",")
     return number is None or abs(number) < THOUSAND
-
-
-def has_groups(texts: Iterable[str]) -> bool:
-    """Return whether each point in some texts has three digits behind it, and may stand between thousands."""
-    return all(map(POINT_GROUPS.fullmatch, (text for text in texts if "." in text)))
 
 
 def may_be_thousands(numbers: npt.NDArray[np.float64], least: float = 0.0) -> bool:
