@@ -40,7 +40,6 @@ TAKEN = {
     "numbers as texts": ([f"{n}.5" for n in range(N)], "number"),
     "numbers and marks of gaps": ([f"{n}" for n in range(N - 3)] + ["-", "n.a.", "#DIV/0!"], "number"),
     "durations": (pd.to_timedelta(np.arange(N), unit="h"), "number"),
-    "yes and no": (["yes", "no", "yes"] * (N // 3), "yes/no"),
     "booleans": ([True, False] * (N // 2), "yes/no"),
     "categories": (["matt", "gloss"] * (N // 2), "category"),
     "names and numbers": (["a", "1", "b", "c"] * (N // 4), "category"),
@@ -286,15 +285,6 @@ def test_points_that_nothing_tells_are_decimal_points_with_a_warning_and_commas_
     with pytest.raises(TableError, match=r"'11,073' may mean 11073 or 11.073, and no other column tells") as error:
         numbers_of(ENGLISH, "")
     assert error.value.remedy == ("decimal", ",")
-
-
-def test_points_that_were_read_before_are_doubted_in_a_table_of_decimal_commas():
-    read = [11.073, 980.0, 1.25] * (N // 3)
-    with pytest.warns(DataConversionWarning, match="11.073 may have been written for 11073"):
-        numbers_of(read, ",")
-    assert numbers_of(read, ",", decimal=".")[0] == 11.073
-    # Numbers of which some cannot stand for thousands are what they are.
-    assert numbers_of([11.073, 0.5, 1.25] * (N // 3), ",")[0] == 11.073
 
 
 def test_whole_numbers_in_a_table_of_decimal_commas_may_come_back_as_thousands():

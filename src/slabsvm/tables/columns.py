@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
 from slabsvm.runtime.objects import LATER, Choice
-from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, is_yes_no, number_of, numbers_of
+from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, number_of, numbers_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -568,7 +568,7 @@ class Categories(Column):
         holds = few if len(self.levels) <= FEW else f"{len(self.levels):,} of them: {few}, ..."
         if len(self.levels) == 1:
             return Described("constant", holds, CONSTANT)
-        return Described("yes/no" if is_yes_no(self.levels) else "category", holds, LEARNED)
+        return Described("category", holds, LEARNED)
 
     def _remarks(self) -> list[str]:
         return [f"{self.singles:,} met once"] if self.singles else []

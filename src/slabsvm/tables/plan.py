@@ -27,9 +27,7 @@ from slabsvm.tables.columns import (
 from slabsvm.tables.texts import (
     MOST_NUMBERS,
     NO_MARKS,
-    THOUSAND,
     THOUSANDS,
-    may_be_thousands,
     number_of,
     writing_of,
 )
@@ -167,12 +165,7 @@ def decided(
     A table has one decimal mark: where some columns have commas and none has points, points are between thousands.
     numbers gives those of a column, without gaps.
     """
-    known = [one for one in found if isinstance(one, Numbers) and not one.boolean]
-    plain = [one.name for one in known if one.writing == "."]
-    has_commas = any(one.mark() == "," for one in known)
-    # What was read as 11.073 before it came here may have been written for 11,073.
-    suspect = {name for name in plain if has_commas and may_be_thousands(numbers(name), MOST_NUMBERS)}
-    marks = {one.mark() for one in known if one.name not in suspect} - {""}
+    marks = {one.mark() for one in found if isinstance(one, Numbers) and not one.boolean} - {""}
     decimal = said or (marks.pop() if len(marks) == 1 else None)
     columns: list[Column | LeftOut] = []
     errors, warned = [], []
@@ -186,16 +179,9 @@ def decided(
                 columns.append(one.read(decimal or "."))
             except TableError as error:
                 errors.append(error)
-        elif isinstance(one, Numbers) and one.name in plain and decimal == ",":
-            present = numbers(one.name)
-            parts = present[present % 1 != 0]
-            columns.append(replace(one, writing=NO_MARKS) if said or not len(parts) else one)
-            if one.name in suspect and not said:
-                warned.append(
-                    f"Column {shown(one.name)} has points in a table of decimal commas: {parts[0]:.12g} may have been "
-                    f"written for {THOUSAND * parts[0]:.12g}. If so, keep the cells as texts where the table is read; "
-                    "otherwise say that the point is the decimal mark (decimal)."
-                )
+        elif isinstance(one, Numbers) and not one.boolean and one.writing == "." and decimal == ",":
+            is_whole = (numbers(one.name) % 1 == 0).all()
+            columns.append(replace(one, writing=NO_MARKS) if said or is_whole else one)
         else:
             columns.append(one)
     return columns, errors, warned

@@ -1,4 +1,4 @@
-"""Texts of cells: numbers with decimal commas, words for yes and no, and marks of an empty cell."""
+"""Texts of cells: numbers with decimal commas, and marks of an empty cell."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ POINT_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*")
 NUMERIC = re.compile(r"\s*[+-]?(?:[\d.,]+(?:e[+-]?\d+)?|inf(?:inity)?)\s*+%?\s*+", re.IGNORECASE)
 # Behind a mark between thousands there are three digits, and whoever writes one writes it from here on.
 THOUSAND = 1000.0
-# A number of three digits behind its point, times 1,000, is this far from a whole one at most.
-CLOSE = 1e-6
 # Texts by which a writing is found, before all are read.
 FIRST = 1000
 # Of texts that are numbers with errors a larger share are numbers.
@@ -37,11 +35,6 @@ PLACEHOLDERS = frozenset(
         *("missing", "unknown", "not available", "not measured"),
         *("#div/0!", "#ref!", "#value!", "#name?", "#num!", "#n/a", "#null!"),
     )
-)
-# Words for yes and no, in lower case.
-PAIRS = tuple(
-    frozenset(pair.split("/"))
-    for pair in ("yes/no", "y/n", "true/false", "t/f", "ja/nein", "j/n", "oui/non", "o/n", "si/no", "sí/no", "on/off")
 )
 
 
@@ -80,11 +73,6 @@ def numbers_of(values: Sequence[Any], writing: str) -> npt.NDArray[np.float64]:
 def is_placeholder(value: Any) -> bool:
     """Return whether a text stands for an empty cell among numbers or times."""
     return isinstance(value, str) and value.strip().lower() in PLACEHOLDERS
-
-
-def is_yes_no(levels: Collection[str]) -> bool:
-    """Return whether two words are yes and no, in one of some languages."""
-    return frozenset(level.strip().lower() for level in levels) in PAIRS
 
 
 def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
@@ -131,17 +119,3 @@ def in_groups(texts: Collection[str], mark: str) -> bool | None:
 def _is_small(text: str) -> bool:
     number = number_of(text, ",")
     return number is None or abs(number) < THOUSAND
-
-
-def may_be_thousands(numbers: npt.NDArray[np.float64], least: float = 0.0) -> bool:
-    """Return whether all marks of numbers that were read with decimal points may have stood between thousands.
-
-    11.073 and 980 may be 11,073 and 980; 1,500 would have a mark, and 0.125 and 1.5 have none that stands there. More
-    than a share `least` of those with a point have three digits behind it that are not 0.
-    """
-    found = np.abs(numbers[np.isfinite(numbers)])
-    parts = found[found % 1 != 0]
-    if not len(parts) or parts.min() < 1 or found.max() >= THOUSAND:
-        return False
-    whole = np.rint(THOUSAND * parts)
-    return bool(np.abs(THOUSAND * parts - whole).max() <= CLOSE and (whole % 10 != 0).mean() >= least)
