@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -208,7 +207,6 @@ def _row_hashes(X: Any, precision: Any = np.float64) -> npt.NDArray[np.uint64]:
     return _mixed(hashes)
 
 
-@lru_cache(maxsize=8)
 def _odd_numbers(count: int) -> npt.NDArray[np.uint64]:
     """Return the same random odd numbers for the same count."""
     return np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)

@@ -242,11 +242,8 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
             f"{shown(how.decimal)} (decimal)"
         )
     with _opened(path, live=how.live) as file:
-        yield Records(file, separator=separator, encoding=_encoding(how), header=how.header)
-
-
-def _encoding(how: Reading) -> str:
-    return how.encoding.lower().replace("utf8", "utf-8")
+        encoding = how.encoding.lower().replace("utf8", "utf-8")
+        yield Records(file, separator=separator, encoding=encoding, header=how.header)
 
 
 @contextmanager

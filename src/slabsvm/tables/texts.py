@@ -20,8 +20,6 @@ COMMA_WRITINGS = (",", POINTS, "1,5%", NO_MARKS)
 THOUSANDS = {",": POINTS, ".": COMMAS}
 COMMA_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*")
 POINT_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*")
-# A text of another form is no number in any writing.
-NUMERIC = re.compile(r"\s*[+-]?(?:[\d.,]+(?:e[+-]?\d+)?|inf(?:inity)?)\s*+%?\s*+", re.IGNORECASE)
 # Behind a mark between thousands there are three digits, and whoever writes one writes it from here on.
 THOUSAND = 1000.0
 # Texts by which a writing is found, before all are read.
@@ -82,10 +80,9 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     "?,".
     """
     first = list(zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True))
-    numeric = [pair for pair in first if NUMERIC.fullmatch(pair[0])]
-    least = MOST_NUMBERS * sum(count for text, count in first if numeric and not is_placeholder(text))
+    least = MOST_NUMBERS * sum(count for text, count in first if not is_placeholder(text))
     read = {
-        writing: sum(count for text, count in numeric if number_of(text, writing) is not None) for writing in WRITINGS
+        writing: sum(count for text, count in first if number_of(text, writing) is not None) for writing in WRITINGS
     }
     best = max(WRITINGS, key=lambda writing: read[writing])
     if read[best] <= least:
