@@ -84,24 +84,18 @@ class Undecided:
         """Return the numbers, where one mark is known to be the decimal one."""
         return Numbers.learned(self.cells, boolean=False, writing=self._writing(decimal))
 
-    def doubt(self) -> str:
-        """Return what is doubtful where points are taken for decimal points."""
-        return f"Column {shown(self.cells.name)}: {self._said('It is read as the former. ')}."
-
     def error(self) -> TableError:
-        """Return the error of commas, which are taken for neither."""
-        return self.cells.error(self._said(""), remedy=("decimal", ","))
+        """Return what is doubtful."""
+        text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
+        point, comma = (f"{number_of(text, self._writing(decimal)):.12g}" for decimal in ".,")
+        what = (
+            f"{shown(text)} may mean {point} or {comma}, and no other column tells which. Say which mark is the "
+            f"decimal one (decimal): . for {point}, or , for {comma}"
+        )
+        return self.cells.error(what, remedy=("decimal", ","))
 
     def _writing(self, decimal: str) -> str:
         return decimal if decimal == self.mark else THOUSANDS[decimal]
-
-    def _said(self, taken_for: str) -> str:
-        text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
-        point, comma = (f"{number_of(text, self._writing(decimal)):.12g}" for decimal in ".,")
-        return (
-            f"{shown(text)} may mean {point} or {comma}, and no other column tells which. {taken_for}Say which mark is "
-            f"the decimal one (decimal): . for {point}, or , for {comma}"
-        )
 
 
 @dataclass(frozen=True)
@@ -174,7 +168,7 @@ def decided(
             if decimal is None and one.mark == ",":
                 errors.append(one.error())
                 continue
-            warned += [one.doubt()] if decimal is None else []
+            warned += [f"{one.error()}. Until then it is read as the former."] if decimal is None else []
             try:
                 columns.append(one.read(decimal or "."))
             except TableError as error:
