@@ -301,16 +301,6 @@ def test_numbers_with_a_unit_are_left_out_with_what_would_make_numbers_of_them()
     assert "without" not in column([f"{n} kg" for n in range(N - 1)] + ["3 lb"]).described().done
 
 
-def test_a_table_of_which_nothing_is_learned_is_told_with_its_plan():
-    texts = [f"seen by operator {n}" for n in range(N)]
-    for table, text in (
-        ({"a": texts, "b": texts}, "no column is left to learn from: 2 columns of identifiers, texts or no value"),
-        ({"a": ["x"] * N}, "no column varies: 1 column of one value each"),
-    ):
-        (error,) = TableEncoder().planned(pd.DataFrame(table)).errors
-        assert text in str(error)
-
-
 def test_blanks_in_a_cell_take_no_time_of_their_square():
     assert writing_of(["1 %" + " " * 100_000], np.ones(1, dtype=np.intp)) == "1.5%"
     assert writing_of(["1" + " " * 100_000 + "kg"] * 100, np.ones(100, dtype=np.intp)) is None

@@ -12,6 +12,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, BinaryIO
 
 from slabsvm.runtime.caller import counted
@@ -263,12 +264,7 @@ def separator_of(content: bytes) -> str:
 
 def _start_of_line(content: bytes, number: int) -> int:
     """Return where the line of this number begins, from 0."""
-    start = 0
-    for _ in range(number):
-        start = content.find(b"\n", start) + 1
-        if start == 0:
-            return len(content)
-    return start
+    return sum(map(len, islice(io.BytesIO(content), number)))
 
 
 def _named(separator: str) -> str:

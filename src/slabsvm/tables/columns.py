@@ -182,10 +182,8 @@ class Cells:
         infinite = np.isinf(cells.values)
         if infinite.any():
             row = int(infinite.argmax())
-            if not learning:
-                raise self.error("it is infinite. Mend it, or leave the cell empty", row)
-            remedy = ("gaps", "-inf" if cells.values[row] < 0 else "inf")
-            raise self.error("it is infinite. Mend it, or say that such cells are empty (gaps)", row, remedy=remedy)
+            remedy = ("gaps", "-inf" if cells.values[row] < 0 else "inf") if learning else None
+            raise self.error("it is infinite. Mend it, or empty the cell", row, remedy=remedy)
         return cells
 
     def read(self, reader: Callable[[list[Any]], FloatArray], learned: str, *, learning: bool) -> Cells:
@@ -347,7 +345,8 @@ def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None) -
 
 
 def _of_objects(name: str, values: npt.NDArray[np.object_], gaps: BoolArray) -> Cells:
-    missing = gaps | np.array([value is None or _is_nan(value) for value in values.tolist()], dtype=bool)
+    empty = [value is None or (isinstance(value, float) and isnan(value)) for value in values.tolist()]
+    missing = gaps | np.array(empty, dtype=bool)
     levels = values[~missing]
     found = np.arange(len(levels))
     if set(map(type, levels.tolist())) <= {str}:
@@ -355,10 +354,6 @@ def _of_objects(name: str, values: npt.NDArray[np.object_], gaps: BoolArray) -> 
     places = np.full(len(values), -1)
     places[~missing] = found
     return Cells(name, places, missing, levels)
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and isnan(value)
 
 
 def _distinct(texts: Sequence[str]) -> tuple[npt.NDArray[np.object_], IndexArray]:
