@@ -20,6 +20,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+__all__ = [
+    "BEHIND",
+    "beside",
+    "is_stream",
+    "locked",
+    "named_errors",
+    "one_at_a_time",
+    "open_regular",
+    "read_regular",
+    "replacing",
+    "same_file",
+    "write_whole",
+]
+
 # A system without such a flag lacks the danger too, or has one that no flag averts.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
