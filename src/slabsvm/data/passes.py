@@ -261,7 +261,7 @@ class DaskBlocks(Source):
     ValueError when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
-    def __init__(self, X: Any, weights: Any, stretch_bytes: int = STRETCH_BYTES) -> None:
+    def __init__(self, X: Any, weights: FloatArray | None, stretch_bytes: int = STRETCH_BYTES) -> None:
         _refuse_what_has_no_rows(X)
         if X.dtype not in (np.float32, np.float64):
             raise ValueError(f"The Dask array holds {X.dtype}; convert it to floats, for example X.astype('float64').")
@@ -275,14 +275,7 @@ class DaskBlocks(Source):
         self.stretch_bytes = stretch_bytes
         self.n_samples, self.n_features = (int(size) for size in X.shape)
         self.bytes_per_row = 8 * self.n_features
-        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        if self.weights is not None:
-            if self.weights.shape != (self.n_samples,):
-                raise ValueError(
-                    f"sample_weight.shape == {self.weights.shape}, expected {(self.n_samples,)}: one for each sample."
-                )
-            if not (self.weights >= 0).all() or not np.isfinite(self.weights).all():
-                raise ValueError("Sample weights must be finite and not negative.")
+        self.weights = weights
 
     def visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
         """Return the visitor's result for each stretch of each block, which stays where it is."""

@@ -498,13 +498,9 @@ class Numbers(Column):
             return Described("yes/no", "False, True", LEARNED)
         known = self.low is not None and self.high is not None
         span = f"{self.low:.6g} to {self.high:.6g}, " if known else ""
-        kind = {
-            ",": "decimal comma",
-            "1,5%": "decimal comma",
-            POINTS: f"number as {POINTS}",
-            COMMAS: f"number as {COMMAS}",
-        }
-        return Described(kind.get(self.writing or ".", "number"), f"{span}median {self.median:.6g}", LEARNED)
+        kind = "decimal comma" if self.writing in (",", "1,5%") else "number"
+        kind += f" as {self.writing}" if self.writing in (POINTS, COMMAS) else ""
+        return Described(kind, f"{span}median {self.median:.6g}", LEARNED)
 
     def mark(self) -> str:
         """Return the decimal mark of these numbers in their table, "" where nothing tells."""
