@@ -121,7 +121,7 @@ def test_dask_arrays_that_cannot_be_passed_over_are_refused():
     for array, text in bad:
         with pytest.raises(ValueError, match=f"(?s){text}"):
             LinearOneClassSlabSVM().fit(array)
-    for weights, text in ((np.ones(99), "expected"), (-np.ones(100), "negative"), (np.zeros(100), "zero")):
+    for weights, text in ((np.ones(99), "expected"), (-np.ones(100), "Negative"), (np.zeros(100), "zero")):
         with pytest.raises(ValueError, match=text):
             LinearOneClassSlabSVM().fit(X, sample_weight=weights)
     holed = positives(100)

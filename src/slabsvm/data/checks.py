@@ -22,7 +22,6 @@ REMEDY_OF_CELLS = (
 )
 # So many letters of a text are shown.
 MOST_SHOWN = 40
-GAP = "Input X contains NaN, gaps{where}."
 
 
 @contextmanager
@@ -98,29 +97,26 @@ def _refuse_corrupt(X: Any, name: str) -> None:
 
 def _odd_cell(X: Any) -> str:
     """Return what a table holds that is no number, and in which column first, as far as that can be seen."""
-    table = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
-    if sp.issparse(X) or len(table.shape) != 2:
-        return _odd_among(X.data if sp.issparse(X) else np.ravel(table), "") or GAP.format(where="")
-    names = [repr(name) for name in getattr(X, "columns", ())] or [f"x{place}" for place in range(table.shape[1])]
-    # One column at a time: all of a frame as objects may be too large.
-    columns = (table.iloc[:, place] if hasattr(table, "iloc") else table[:, place] for place in range(len(names)))
-    odd = (_odd_among(np.asarray(cells), f" in column {name}") for name, cells in zip(names, columns, strict=True))
-    return next(filter(None, odd), GAP.format(where=""))
+    if not sp.issparse(X):
+        table = np.asarray(X, dtype=object)
+        columns = table.T if table.ndim == 2 else [table.ravel()]
+        names = [repr(name) for name in getattr(X, "columns", ())] or [f"x{place}" for place in range(len(columns))]
+        for name, cells in zip(names, columns, strict=True):
+            for cell in cells.tolist():
+                if isinstance(cell, str) and not _is_number(cell):
+                    return f"X holds texts, such as {cell[:MOST_SHOWN]!r} in column {name}."
+                is_nan = isinstance(cell, float) and math.isnan(cell)
+                if is_nan or cell is None or type(cell).__name__ == "NAType":
+                    return f"Input X contains NaN, gaps in column {name}."
+    return "Input X contains NaN, gaps."
 
 
-def _odd_among(cells: Any, where: str) -> str:
-    """Return what cells hold first that is no number; nothing where all are numbers."""
-    if cells.dtype.kind != "O" and cells.dtype.kind not in "UT":
-        return GAP.format(where=where) if cells.dtype.kind == "f" and np.isnan(cells).any() else ""
-    for cell in cells.tolist():
-        if isinstance(cell, str):
-            try:
-                float(cell)
-            except ValueError:
-                return f"X holds texts, such as {cell[:MOST_SHOWN]!r}{where}."
-        elif cell is None or type(cell).__name__ == "NAType" or (isinstance(cell, float) and math.isnan(cell)):
-            return GAP.format(where=where)
-    return ""
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _within(indices: Any, count: int) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -56,14 +55,10 @@ class Distinct:
     @cached_property
     def copies(self) -> IndexArray:
         """How many rows of positive weight are equal to each, shape (k,)."""
-        if len(self.representatives) == len(self.group):
-            return np.ones(len(self.group), dtype=np.intp)
         return np.bincount(self.group[self.group >= 0])
 
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""
-        if len(self.representatives) == len(self.group):
-            return values[..., self.group]
         share = np.where(self.group >= 0, weights / self.weights[self.group], 0.0)
         divided: FloatArray = values[..., self.group] * share
         return divided
@@ -72,17 +67,11 @@ class Distinct:
 def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     """Return the distinct rows of X, (n, d), dense or CSR, that have positive weight; weights (n,) >= 0."""
     rows = np.flatnonzero(weights > 0)
-    kept = X if len(rows) == len(weights) else X[rows]
-    hashes = _row_hashes(kept)
+    hashes = _row_hashes(X if len(rows) == len(weights) else X[rows])
     order = np.argsort(hashes, kind="stable")
     sorted_hashes = hashes[order]
-    starts = np.ones(len(order), dtype=bool)
-    np.not_equal(sorted_hashes[1:], sorted_hashes[:-1], out=starts[1:])
+    starts = np.append(True, sorted_hashes[1:] != sorted_hashes[:-1])
     # Equal hashes of unequal rows would merge different samples: with 64 bits and a million rows, at probability 3e-8.
-    if len(rows) == len(weights) and starts.all():
-        group = np.empty_like(order)
-        group[order] = np.arange(len(order))
-        return Distinct(order, weights[order], group, keys=sorted_hashes)
     group = np.full(len(weights), -1, dtype=np.intp)
     group[rows[order]] = np.cumsum(starts) - 1
     return Distinct(
@@ -218,7 +207,6 @@ def _row_hashes(X: Any, precision: Any = np.float64) -> npt.NDArray[np.uint64]:
     return _mixed(hashes)
 
 
-@lru_cache(maxsize=8)
 def _odd_numbers(count: int) -> npt.NDArray[np.uint64]:
     """Return the same random odd numbers for the same count."""
     return np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)

@@ -99,7 +99,7 @@ class Source(ABC):
     def survey(self, chosen: npt.NDArray[np.intp], check: Callable[[Rows], None]) -> Surveyed:
         """Return the rows of these numbers, in ascending order; check, which may raise, is shown every stretch."""
         self.n_passes += 1
-        parts = self.visit(_Survey(chosen, check), self.bytes_per_row)
+        parts = self.visit(partial(_surveyed, chosen, check), self.bytes_per_row)
         return Surveyed(
             rows=stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
@@ -116,11 +116,11 @@ class Source(ABC):
 
     def sweep(self, w: FloatArray, planes: Planes) -> Swept:
         """Return the rows near the planes and the sums beyond them, for scores X w."""
-        return self._swept(Sweep(w, planes), self.bytes_per_row)
+        return self._swept(partial(_swept, w, planes, as_float64))
 
-    def _swept(self, visitor: Sweep, bytes_per_row: int) -> Swept:
+    def _swept(self, visitor: Callable[[Rows, FloatArray, int], Swept]) -> Swept:
         self.n_passes += 1
-        parts = self.visit(visitor, bytes_per_row)
+        parts = self.visit(visitor, self.bytes_per_row)
         return Swept(
             rows=stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
@@ -160,71 +160,55 @@ class Local(Source):
                 return list(threads.map(visit, firsts))
 
 
-@dataclass(frozen=True)
-class _Survey:
-    chosen: npt.NDArray[np.intp]
-    check: Callable[[Rows], None]
-
-    def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Surveyed:
-        self.check(rows)
-        begin, end = np.searchsorted(self.chosen, (first, first + rows.shape[0]))
-        own = self.chosen[begin:end] - first
-        squares = _squared_lengths(rows)
-        counted = weights > 0
-        return Surveyed(
-            rows=_float64(rows[own]),
-            weights=weights[own],
-            total_weight=float(weights.sum()),
-            n_weighted=int(np.count_nonzero(counted)),
-            sum_of_squares=float(squares[counted].sum()),
-            largest_square=float(squares[counted].max(initial=0.0)),
-        )
+def _surveyed(
+    chosen: npt.NDArray[np.intp], check: Callable[[Rows], None], rows: Rows, weights: FloatArray, first: int
+) -> Surveyed:
+    check(rows)
+    begin, end = np.searchsorted(chosen, (first, first + rows.shape[0]))
+    own = chosen[begin:end] - first
+    squares = _squared_lengths(rows)
+    counted = weights > 0
+    return Surveyed(
+        rows=as_float64(rows[own]),
+        weights=weights[own],
+        total_weight=float(weights.sum()),
+        n_weighted=int(np.count_nonzero(counted)),
+        sum_of_squares=float(squares[counted].sum()),
+        largest_square=float(squares[counted].max(initial=0.0)),
+    )
 
 
 def _scored(score: Callable[[Rows], FloatArray], rows: Rows, *_: Any) -> FloatArray:
     return score(rows)
 
 
-def _float64(rows: Rows) -> Rows:
+def as_float64(rows: Rows) -> Rows:
+    """Return rows in float64, which copies those of float32 alone."""
     return rows.astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True)
-class Along:
-    """The function that gives rows, which check may refuse, their position along w, (d,), as lift makes them."""
-
-    w: FloatArray
-    check: Callable[[Rows], None]
-    lift: Callable[[Rows], Rows] = _float64
-
-    def __call__(self, rows: Rows) -> FloatArray:
-        """Return lift(rows) @ w."""
-        self.check(rows)
-        return product(self.lift(rows), self.w)
+def along(w: FloatArray, check: Callable[[Rows], None], lift: Callable[[Rows], Rows], rows: Rows) -> FloatArray:
+    """Return lift(rows) @ w for rows that check does not refuse."""
+    check(rows)
+    return product(lift(rows), w)
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """The visitor that finds which rows are near planes, and sums those beyond them."""
-
-    w: FloatArray  # (k,)
-    planes: Planes
-    lift: Callable[[Rows], Rows] = _float64  # function of rows, (n, d), that gives what w is a direction of, (n, k)
-
-    def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Swept:
-        """Return the rows near a plane, as they are, and the sums of the others, lifted."""
-        lifted = self.lift(rows)
-        slopes = self.planes.signs[:, None] * (lifted @ self.w)
-        above_near = slopes >= self.planes.nears[:, None]
-        near = (above_near & (slopes <= self.planes.fars[:, None])).any(axis=0) & (weights > 0)
-        multipliers = np.where(above_near | near, 0.0, self.planes.caps[:, None] * weights)
-        return Swept(
-            rows=_float64(rows[np.flatnonzero(near)]),
-            weights=weights[near],
-            masses=multipliers.sum(axis=1),
-            tails=(multipliers * slopes).sum(axis=1),
-            pull=np.asarray(lifted.T @ (self.planes.signs @ multipliers)),
-        )
+def _swept(
+    w: FloatArray, planes: Planes, lift: Callable[[Rows], Rows], rows: Rows, weights: FloatArray, _: int
+) -> Swept:
+    """Return the rows near a plane, as they are, and the sums of the others, lifted: w, (k,), is a direction there."""
+    lifted = lift(rows)
+    slopes = planes.signs[:, None] * (lifted @ w)
+    above_near = slopes >= planes.nears[:, None]
+    near = (above_near & (slopes <= planes.fars[:, None])).any(axis=0) & (weights > 0)
+    multipliers = np.where(above_near | near, 0.0, planes.caps[:, None] * weights)
+    return Swept(
+        rows=as_float64(rows[np.flatnonzero(near)]),
+        weights=weights[near],
+        masses=multipliers.sum(axis=1),
+        tails=(multipliers * slopes).sum(axis=1),
+        pull=np.asarray(lifted.T @ (planes.signs @ multipliers)),
+    )
 
 
 def _squared_lengths(rows: Rows) -> FloatArray:
@@ -266,7 +250,7 @@ class Mapped(Source):
 
     def sweep(self, w: FloatArray, planes: Planes) -> Swept:
         """Return the images near the planes and the sums of those beyond them."""
-        swept = self._swept(Sweep(self.image.lifted(w), planes, self.image.lift), self.bytes_per_row)
+        swept = self._swept(partial(_swept, self.image.lifted(w), planes, self.image.lift))
         return replace(swept, rows=self.image(swept.rows), pull=self.image.settled(swept.pull))
 
 
@@ -277,7 +261,7 @@ class DaskBlocks(Source):
     ValueError when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
-    def __init__(self, X: Any, weights: Any, stretch_bytes: int = STRETCH_BYTES) -> None:
+    def __init__(self, X: Any, weights: FloatArray | None, stretch_bytes: int = STRETCH_BYTES) -> None:
         _refuse_what_has_no_rows(X)
         if X.dtype not in (np.float32, np.float64):
             raise ValueError(f"The Dask array holds {X.dtype}; convert it to floats, for example X.astype('float64').")
@@ -291,14 +275,7 @@ class DaskBlocks(Source):
         self.stretch_bytes = stretch_bytes
         self.n_samples, self.n_features = (int(size) for size in X.shape)
         self.bytes_per_row = 8 * self.n_features
-        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        if self.weights is not None:
-            if self.weights.shape != (self.n_samples,):
-                raise ValueError(
-                    f"sample_weight.shape == {self.weights.shape}, expected {(self.n_samples,)}: one for each sample."
-                )
-            if not (self.weights >= 0).all() or not np.isfinite(self.weights).all():
-                raise ValueError("Sample weights must be finite and not negative.")
+        self.weights = weights
 
     def visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
         """Return the visitor's result for each stretch of each block, which stays where it is."""

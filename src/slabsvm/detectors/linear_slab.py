@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.passes import Along, Local, Mapped, Source, Surveyed
+from slabsvm.data.passes import Local, Mapped, Source, Surveyed, along, as_float64
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters
 from slabsvm.dual.program import one_class_slab
 from slabsvm.fitted.diagnosis import made_by_few
@@ -274,10 +274,10 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         w = self.coef_[0]
         if self.map_ is None:
-            score = Along(w, refuse_what_is_not_finite)
+            score = partial(along, w, refuse_what_is_not_finite, as_float64)
             bytes_per_row = 8 * len(w)
         else:
-            score = Along(self.map_.lifted(w), refuse_what_is_not_finite, self.map_.lift)
+            score = partial(along, self.map_.lifted(w), refuse_what_is_not_finite, self.map_.lift)
             bytes_per_row = 8 * self.map_.n_lifted
         if is_dask(X):
             from slabsvm.data.passes import scored

@@ -1,26 +1,23 @@
-"""Zip archives and NumPy's arrays of any origin: sizes are compared before anything is allocated.
-
-NumPy reads an array's header as Python, warns of old ones, and fails as any wrong Python does. Here the header is
-matched with patterns and never evaluated.
-"""
+"""Zip archives and NumPy's arrays of any origin: sizes are compared before anything is allocated."""
 
 from __future__ import annotations
 
 import errno
+import io
 import math
 import os
-import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 
 from slabsvm.tables.columns import TableError, listed, shown
 
@@ -32,20 +29,12 @@ DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError),
     *(NotImplementedError, RuntimeError),
 )
-MAGIC = b"\x93NUMPY"
-# How the header's length is written, by the version of the format.
-LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
+# By the version of the format; the third is for names of fields, which no array of numbers has.
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 LONGEST_HEADER = 10_000
-# Their order is free.
-FIELDS = (
-    re.compile(rb"'descr' *: *'([^']{1,40})'"),
-    re.compile(rb"'fortran_order' *: *(True|False)"),
-    re.compile(rb"'shape' *: *\(((?:\d{1,19}L?, *)*(?:\d{1,19}L?)?) *\)"),
-)
-NUMBERS = re.compile(r"[<>|=]?(b1|[iu][1248]|f(2|4|8|12|16))")
 # NumPy has arrays of 32 or 64 dimensions, by its version, whose shape would fill a screen.
 MOST_DIMENSIONS = 8
-AT_ONCE = 2**22
+FIRST_NO_LENGTH = 2**64
 # A member of an archive, its entry in the directory and its header, deflated.
 BYTES_BY_MEMBER = 150
 MOST_MEMBERS = 100_000
@@ -92,69 +81,31 @@ class _Counted:
 class Header:
     """What stands before an array."""
 
-    name: str  # what the array is called in errors
     dtype: np.dtype[Any]  # dtype of bool, int, unsigned int or float
     shape: tuple[int, ...]
-    by_columns: bool  # whether the values are in Fortran's order
     start: int  # where the values begin
 
     @classmethod
     def of(cls, file: Any, name: str) -> Header:
         """Read what stands before an array; raise ArrayError where it is not one of numbers."""
-        start = file.read(len(MAGIC) + 2)
-        if start[: len(MAGIC)] != MAGIC or len(start) < len(MAGIC) + 2 or start[-2] not in LENGTHS:
-            raise ArrayError(f"{name} begins as nothing that NumPy writes")
-        form = LENGTHS[start[-2]]
-        size = file.read(struct.calcsize(form))
-        length = struct.unpack(form, size)[0] if len(size) == struct.calcsize(form) else 0
-        text = file.read(min(length, LONGEST_HEADER))
-        found = [pattern.findall(text) for pattern in FIELDS]
-        if len(text) != length or any(len(one) != 1 for one in found):
-            raise ArrayError(f"{name} begins with no header of an array of numbers")
-        shape = tuple(int(number) for number in re.findall(rb"\d+", found[2][0]))
-        if len(shape) > MOST_DIMENSIONS:
-            raise ArrayError(f"{name} claims {len(shape)} dimensions")
-        dtype = _dtype(found[0][0].decode("latin-1"), name)
-        return cls(name, dtype, shape, found[1][0] == b"True", len(start) + len(size) + length)
+        beginning = io.BytesIO(file.read(LONGEST_HEADER))
+        try:
+            shape, _, dtype = HEADERS[npy.read_magic(beginning)](beginning)
+        # A literal of Python that is none, or of no header, fails in many ways.
+        except Exception as error:
+            raise ArrayError(f"{name} begins as nothing that NumPy writes") from error
+        if len(shape) > MOST_DIMENSIONS or not all(0 <= length < FIRST_NO_LENGTH for length in shape):
+            raise ArrayError(f"{name} claims {len(shape)} dimensions, or one of no length")
+        if dtype.hasobject:
+            raise ArrayError(f"{name} holds Python objects")
+        if dtype.kind not in "biuf":
+            raise ArrayError(f"{name} holds values of the type {dtype.str!r}")
+        return cls(dtype, shape, beginning.tell())
 
     @property
     def nbytes(self) -> int:
         """The bytes of the array."""
         return math.prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def order(self) -> Any:
-        """The order of the values, as NumPy calls it."""
-        return "F" if self.by_columns else "C"
-
-    def empty(self) -> npt.NDArray[Any]:
-        """Return an array of any values; raise ArrayError where there is none of this shape."""
-        try:
-            return np.empty(self.shape, self.dtype, order=self.order)
-        except (ValueError, OverflowError) as error:
-            raise ArrayError(f"{self.name} claims the shape {self.shape}") from error
-
-    def values(self, member: Any) -> npt.NDArray[Any]:
-        """Read the array, whose bytes come next; raise ArrayError where they end too early."""
-        array = self.empty()
-        target = (array.T if self.by_columns else array).reshape(-1).view(np.uint8).data
-        filled = 0
-        while piece := member.read(min(AT_ONCE, len(target) - filled) or 1):
-            target[filled : filled + len(piece)] = piece
-            filled += len(piece)
-        if filled < len(target):
-            raise ArrayError(f"{self.name} ends before its last value")
-        return array
-
-
-def _dtype(descr: str, name: str) -> np.dtype[Any]:
-    if descr == "|O":
-        raise ArrayError(f"{name} holds Python objects")
-    if NUMBERS.fullmatch(descr):
-        # Long floats have 12 bytes on some platforms, 16 on others, and there are none on the rest.
-        with suppress(TypeError):
-            return np.dtype(descr)
-    raise ArrayError(f"{name} holds values of the type {descr!r}")
 
 
 def array_of(
@@ -176,7 +127,9 @@ def array_of(
             raise ArrayError(f"{name} claims {what}, and has {info.file_size:,} bytes")
         if match is not None:
             match(header)
-        return header.values(member)
+    with archive.open(info) as member:
+        found: npt.NDArray[Any] = npy.read_array(member, allow_pickle=False)
+        return found
 
 
 @contextmanager
@@ -210,9 +163,8 @@ def mapped(path: Path) -> npt.NDArray[Any]:
         size = file.seek(0, os.SEEK_END) - header.start
         if header.nbytes > size:
             raise ArrayError(f"it claims the shape {header.shape} of {header.dtype}, and has {size:,} bytes for that")
-        if not header.nbytes:
-            return header.empty()
-    return np.memmap(path, header.dtype, "r", offset=header.start, shape=header.shape, order=header.order)
+        found: npt.NDArray[Any] = np.load(path, mmap_mode="r")
+        return found
 
 
 def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
@@ -222,7 +174,7 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
     is wrong. OSError.
     """
     with path.open("rb") as file, _numbers_of("NPZ"):
-        if file.read(len(MAGIC)) == MAGIC:
+        if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
             raise TableError("it is one array. Say so (format): npy")
         size = file.seek(0, os.SEEK_END)
         archive = opened(file, BYTES_BY_MEMBER, MOST_MEMBERS)

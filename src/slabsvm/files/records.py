@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, BinaryIO
-
-import numpy as np
 
 from slabsvm.runtime.caller import counted
 from slabsvm.tables.columns import TableError, distinct_names, listed, shown
@@ -30,8 +29,8 @@ LINES = 10
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
 BOM = b"\xef\xbb\xbf"
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-QUOTED = re.compile(rb'"[^"]*"')
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
+STRAY_QUOTE = "line {line:,}: a quote is not closed, or stands inside of a cell"
 TITLE = "Delete the lines above that of the columns' names, such as a title"
 # What files of other formats begin with, whatever their names are.
 OTHERS = {
@@ -50,6 +49,16 @@ class Block:
 
     content: bytes  # in UTF-8
     line: int  # the number of its first line in the file, from 1
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let Python's reader take cells as long as a record may be."""
+    limit = csv.field_size_limit(MOST_BYTES)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
 
 
 class Records:
@@ -88,24 +97,16 @@ class Records:
 
     def check(self, blocks: Sequence[Block], n_rows: int) -> None:
         """Refuse blocks, from which so many rows were read, that have records which are too short or too long."""
-        n_lines = n_separators = 0
-        for block in blocks:
-            content = _without_quoted(block.content, self.separator)
-            n_lines += _count(content, "\n") + (not content.endswith(b"\n"))
-            n_separators += _count(content, self.separator)
-        # Quotes inside of cells and empty lines need a closer look.
-        if n_lines != n_rows or n_separators != n_rows * (len(self.names) - 1):
-            n_records = self.examine(blocks)
-            if n_records != n_rows:
-                raise TableError(
-                    f"it has {counted(n_records, 'record')}, of which {counted(n_rows, 'row')} could be read"
-                )
+        n_records = self.examine(blocks, strict=False)
+        if n_records != n_rows:
+            raise TableError(f"it has {counted(n_records, 'record')}, of which {counted(n_rows, 'row')} could be read")
 
-    def examine(self, blocks: Sequence[Block]) -> int:
-        """Read blocks slowly, refuse the first record that has not one cell for each name, and count the records."""
+    @_long_cells()
+    def examine(self, blocks: Sequence[Block], *, strict: bool = True) -> int:
+        """Refuse the first record that has not one cell for each name, or a stray quote (strict); count the records."""
         n_records = 0
         for block in blocks:
-            reader = self._reader(block.content)
+            reader = self._reader(block.content, strict=strict)
             try:
                 for cells in reader:
                     n_records += bool(cells) or len(self.names) == 1
@@ -119,7 +120,7 @@ class Records:
                             f"{_named(self.separator)}, needs quotes"
                         )
             except csv.Error as error:
-                raise TableError(f"line {block.line + reader.line_num - 1:,}: {_of_quotes(error)}") from error
+                raise TableError(STRAY_QUOTE.format(line=block.line + reader.line_num - 1)) from error
         return n_records
 
     def _next(self) -> Block | None:
@@ -146,10 +147,11 @@ class Records:
                 )
             size = len(content)
         block, self._rest = Block(content[:end], self._line), content[end:]
-        self._line += _count(block.content, "\n")
+        self._line += block.content.count(b"\n")
         self._refuse_encoding(block)
         return block
 
+    @_long_cells()
     def _end(self, content: bytes) -> int:
         """Return where the last whole record ends, 0 where none does."""
         end = content.rfind(b"\n") + 1
@@ -165,10 +167,11 @@ class Records:
                 return end
         return _start_of_line(content, n_lines)
 
-    def _reader(self, content: bytes) -> Any:
+    def _reader(self, content: bytes, *, strict: bool = True) -> Any:
         text = io.StringIO(content.decode("latin-1"), newline="")
-        return csv.reader(text, delimiter=self.separator, strict=True)
+        return csv.reader(text, delimiter=self.separator, strict=strict)
 
+    @_long_cells()
     def _header(self, first: Block) -> tuple[int, list[str]]:
         """Return where the first record ends, and its cells."""
         if b"\r" in first.content[:MOST_BYTES] and b"\n" not in first.content:
@@ -177,7 +180,7 @@ class Records:
         try:
             cells = next((cells for cells in reader if cells), None)
         except csv.Error as error:
-            raise TableError(f"line {reader.line_num:,}: {_of_quotes(error)}") from error
+            raise TableError(STRAY_QUOTE.format(line=reader.line_num)) from error
         if cells is None:
             raise TableError("it holds nothing but empty lines")
         start = _start_of_line(first.content, reader.line_num)
@@ -259,41 +262,10 @@ def separator_of(content: bytes) -> str:
     return max(SEPARATORS[::-1], key=bare[0].count) if bare else ","
 
 
-def _count(content: bytes, character: str) -> int:
-    # bytes.count is slower by a factor.
-    return int(np.count_nonzero(np.frombuffer(content, np.uint8) == ord(character)))
-
-
-def _without_quoted(content: bytes, separator: str) -> bytes:
-    """Return records with a mark in place of each cell in quotes; as they are where quotes stand elsewhere."""
-    if b'"' not in content:
-        return content
-    bare = QUOTED.sub(b'"', content)
-    letters = np.frombuffer(b"\n" + bare + b"\n", np.uint8)
-    marks = np.flatnonzero(letters == ord('"'))
-    # A quote in quotes is written twice, which leaves one mark after another.
-    beside = list(f'"\r\n{separator}'.encode())
-    alone = np.isin(letters[marks - 1], beside).all() and np.isin(letters[marks + 1], beside).all()
-    return bare if alone else content
-
-
 def _start_of_line(content: bytes, number: int) -> int:
     """Return where the line of this number begins, from 0."""
-    start = 0
-    for _ in range(number):
-        start = content.find(b"\n", start) + 1
-        if start == 0:
-            return len(content)
-    return start
+    return sum(map(len, islice(io.BytesIO(content), number)))
 
 
 def _named(separator: str) -> str:
     return NAMES_OF_SEPARATORS.get(separator, shown(separator))
-
-
-def _of_quotes(error: csv.Error) -> str:
-    """Return what an error of the reader means."""
-    text = str(error)
-    if "field larger" in text:
-        return "a cell in quotes has more than 131,072 characters: is a quote never closed?"
-    return f"a quote is not closed, or stands inside of a cell ({text})"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import io
 import sys
-import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -29,9 +28,8 @@ from slabsvm.tables.texts import (
     FIRST,
     POINTS,
     THOUSANDS,
-    has_groups,
+    in_groups,
     is_placeholder,
-    may_be_thousands,
     number_of,
     writing_of,
 )
@@ -54,8 +52,6 @@ STREAMS = (*TEXTS, "svmlight")
 PIECE_CELLS = 2**19
 # Either is a decimal point, as where nobody says which one is: each column has its own.
 EITHER = ",."
-# The line of the first row behind a header of one line.
-FIRST_ROW = 2
 # Cells of a text that are gaps: those that pandas takes for gaps unless it is told otherwise.
 GAPS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
@@ -121,8 +117,7 @@ def whole(path: Path, how: Reading) -> Any:
     """
     if how.named(path) in TEXTS:
         with _records(path, how) as records:
-            plain = path.is_file() and path.suffix.lower() != ".gz" and _encoding(how) == "utf-8"
-            table = _frame(records, list(records), how, path if plain else None)
+            table = _frame(records, list(records), how)
     else:
         parts = list(pieces(path, how))
         if not parts:
@@ -165,19 +160,17 @@ def _texts(path: Path, how: Reading) -> Iterator[Any]:
                 yield _with_numbers(frame, how)
 
 
-def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path | None = None) -> Any:
-    """Return a table of blocks, whose records are counted before it is believed; path is the file that holds them."""
+def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
+    """Return a table of blocks, whose records are counted before it is believed."""
     pandas, columns = _pandas(), records.names
-
-    def content(blocks: Sequence[Block] = blocks) -> io.BytesIO:
-        return io.BytesIO(b"".join([block.content for block in blocks]))
-
+    content = b"".join([block.content for block in blocks])
     # A table of one column has gaps that look like empty lines.
     common: dict[str, Any] = {
         "sep": records.separator,
         "header": None,
         "names": columns,
         "skip_blank_lines": len(columns) > 1,
+        "low_memory": False,
     }
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
@@ -185,16 +178,7 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path |
     texts = {name: str for name in columns if name in how.texts or name in how.ids}
     common |= {"dtype": texts, "decimal": "." if how.decimal == EITHER else how.decimal, "encoding": "utf-8", **gaps}
     try:
-        # Of files pandas 3 reads parts at once, and texts of a column are no objects: objects are parts that differ.
-        # To skip a header of several lines, whose names hold line feeds, it would count otherwise.
-        if path is None or not blocks or blocks[0].line > FIRST_ROW or pandas.__version__ < "3":
-            frame = pandas.read_csv(content(), low_memory=False, **common)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", pandas.errors.DtypeWarning)
-                frame = pandas.read_csv(path, skiprows=blocks[0].line - 1, **common)
-            if mixed := [name for name, cells in frame.items() if cells.dtype == object]:
-                frame[mixed] = pandas.read_csv(content(), low_memory=False, usecols=mixed, **common)[mixed]
+        frame = pandas.read_csv(io.BytesIO(content), **common)
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as error:
         records.examine(blocks)
         if isinstance(error, pandas.errors.EmptyDataError):
@@ -206,9 +190,8 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading, path: Path |
         raise TableError("its rows are longer than its header")
     records.check(blocks, len(frame))
 
-    def written(names: list[str], **few: int) -> Any:
-        some = blocks[:1] if few else blocks
-        return pandas.read_csv(content(some), usecols=names, **common | {"dtype": str, **few})
+    def written(names: list[str]) -> Any:
+        return pandas.read_csv(io.BytesIO(content), **common | {"dtype": str})[names]
 
     if how.decimal == EITHER:
         _keep_thousands(frame, written, records.separator)
@@ -226,38 +209,26 @@ def _with_numbers(frame: Any, how: Reading) -> Any:
     """Return a table in which texts with marks between thousands are numbers, where the decimal mark is known."""
     if (writing := THOUSANDS.get(how.decimal)) is not None:
         for name, cells in frame.items():
-            said = name in how.texts or name in how.ids
-            if is_text(cells) and not said and None not in _numbers_of(cells.iloc[:FIRST], writing).values():
-                numbers = _numbers_of(cells, writing)
+            if is_text(cells) and name not in how.texts and name not in how.ids:
+                texts = cells.dropna().unique()
+                numbers = {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in texts}
                 frame[name] = cells if None in numbers.values() else cells.map(numbers).astype(float)
     return frame
-
-
-def _numbers_of(cells: Any, writing: str) -> dict[str, float | None]:
-    """Return the number of each text of a column, NaN where it stands for an empty cell, None where it is none."""
-    return {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in cells.dropna().unique()}
 
 
 def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
     """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas.
 
-    written gives columns as they are written, or so many rows of them (nrows).
+    written gives columns as they are written.
     """
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
     firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if is_text(cells))
     commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
-    if not numbers or (separator != ";" and not any(commas)):
-        return
-
-    def in_groups(found: Any) -> list[str]:
-        return [name for name in found if has_groups(found[name].dropna())]
-
-    # The first rows tell of most columns that they are what they look like.
-    numbers = [name for name in in_groups(written(numbers, nrows=FIRST)) if may_be_thousands(frame[name].to_numpy())]
-    if numbers:
+    if numbers and (separator == ";" or any(commas)):
         found = written(numbers)
-        for name in in_groups(found):
-            frame[name] = found[name]
+        for name in numbers:
+            if in_groups(found[name].dropna(), "."):
+                frame[name] = found[name]
 
 
 @contextmanager
@@ -271,11 +242,8 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
             f"{shown(how.decimal)} (decimal)"
         )
     with _opened(path, live=how.live) as file:
-        yield Records(file, separator=separator, encoding=_encoding(how), header=how.header)
-
-
-def _encoding(how: Reading) -> str:
-    return how.encoding.lower().replace("utf8", "utf-8")
+        encoding = how.encoding.lower().replace("utf8", "utf-8")
+        yield Records(file, separator=separator, encoding=encoding, header=how.header)
 
 
 @contextmanager

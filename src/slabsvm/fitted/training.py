@@ -242,9 +242,8 @@ def source_of(
     if is_dask(X):
         from slabsvm.data.passes import DaskBlocks
 
-        source = DaskBlocks(X, sample_weight, stretch_bytes)
-        if source.weights is not None:
-            source.weights = _without_unit(source.weights, source.weights)
+        source = DaskBlocks(X, None, stretch_bytes)
+        source.weights = _without_unit(sample_weight, X)
         estimator.__dict__.pop("feature_names_in_", None)
         estimator.n_features_in_ = source.n_features
         return source

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
 from slabsvm.runtime.objects import LATER, Choice
-from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, is_yes_no, number_of, numbers_of
+from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, number_of, numbers_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -29,9 +29,6 @@ MOST_SHOWN = 40
 MOST_LINES = 50
 # So many texts are told to be gaps: more are no accident.
 MOST_GAPS = 5
-# Of so many first texts, more than this share must repeat before all texts of a column are told apart.
-FIRST = 1000
-LEAST_REPEATED = 0.1
 # Of whole numbers beyond this some are no float64.
 LAST_EXACT = 2**53
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
@@ -100,7 +97,6 @@ class Cells:
     # The different texts, in the order of their first rows, or all objects; None of numbers and moments
     levels: npt.NDArray[np.object_] | None = None
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
-    repeated: bool = False  # whether a text may be in `levels` once for each cell
 
     @property
     def present(self) -> npt.NDArray[Any]:
@@ -118,8 +114,6 @@ class Cells:
         """
         if self.levels is None:
             return {"b": "boolean", "M": "time"}.get(self.values.dtype.kind, "number")
-        if self.repeated:
-            return "text"
         kinds = {_kind(one) for one in set(map(type, self.levels.tolist()))} or {"number"}
         return "other" if "other" in kinds else kinds.pop() if len(kinds) == 1 else "text"
 
@@ -138,7 +132,7 @@ class Cells:
             # Texts that stood beside other objects are levels once for each cell.
             levels, again = _distinct(levels.tolist())
             values = np.append(again, -1)[values]
-        return replace(self, values=values, missing=values < 0, levels=levels, repeated=False)
+        return replace(self, values=values, missing=values < 0, levels=levels)
 
     def texts(self) -> Cells:
         """Return the cells as texts, each a level once; numbers that are whole have no point."""
@@ -146,10 +140,10 @@ class Cells:
         if levels is None:
             places = np.full(len(self.values), -1)
             levels, places[~self.missing] = np.unique(self.present, return_inverse=True)
-        elif set(map(type, levels.tolist())) <= {str} and not self.repeated:
+        elif set(map(type, levels.tolist())) <= {str}:
             return self
         levels, again = _distinct([_text(level) for level in levels.tolist()])
-        return replace(self, values=np.append(again, -1)[places], levels=levels, repeated=False)
+        return replace(self, values=np.append(again, -1)[places], levels=levels)
 
     def named(self) -> list[str]:
         """Return the texts of all cells, (n,); "" where one is empty."""
@@ -162,8 +156,6 @@ class Cells:
     def counts(self) -> IndexArray:
         """How often each level is there."""
         assert self.levels is not None, "numbers have no levels"
-        if self.repeated:
-            return np.ones(len(self.levels), dtype=np.intp)
         return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
@@ -190,10 +182,8 @@ class Cells:
         infinite = np.isinf(cells.values)
         if infinite.any():
             row = int(infinite.argmax())
-            if not learning:
-                raise self.error("it is infinite. Mend it, or leave the cell empty", row)
-            remedy = ("gaps", "-inf" if cells.values[row] < 0 else "inf")
-            raise self.error("it is infinite. Mend it, or say that such cells are empty (gaps)", row, remedy=remedy)
+            remedy = ("gaps", "-inf" if cells.values[row] < 0 else "inf") if learning else None
+            raise self.error("it is infinite. Mend it, or empty the cell", row, remedy=remedy)
         return cells
 
     def read(self, reader: Callable[[list[Any]], FloatArray], learned: str, *, learning: bool) -> Cells:
@@ -310,10 +300,6 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     if getattr(column.dtype, "kind", "") in NUMERIC and isinstance(column.dtype, np.dtype):
         return _cells(name, column.to_numpy())
     if is_text(column):
-        if len(column) > FIRST and column.iloc[:FIRST].nunique() > (1 - LEAST_REPEATED) * FIRST:
-            # Telling so many texts apart, such as times, takes longer than reading them.
-            missing, levels = column.isna().to_numpy(dtype=bool), column.to_numpy(dtype=object)
-            return Cells(name, np.where(missing, -1, np.cumsum(~missing) - 1), missing, levels[~missing], repeated=True)
         codes, levels = column.factorize()
         return Cells(name, codes.astype(np.intp), codes < 0, np.asarray(levels.to_numpy(), dtype=object))
     said = str(column.dtype)
@@ -359,7 +345,8 @@ def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None) -
 
 
 def _of_objects(name: str, values: npt.NDArray[np.object_], gaps: BoolArray) -> Cells:
-    missing = gaps | np.array([value is None or _is_nan(value) for value in values.tolist()], dtype=bool)
+    empty = [value is None or (isinstance(value, float) and isnan(value)) for value in values.tolist()]
+    missing = gaps | np.array(empty, dtype=bool)
     levels = values[~missing]
     found = np.arange(len(levels))
     if set(map(type, levels.tolist())) <= {str}:
@@ -367,10 +354,6 @@ def _of_objects(name: str, values: npt.NDArray[np.object_], gaps: BoolArray) -> 
     places = np.full(len(values), -1)
     places[~missing] = found
     return Cells(name, places, missing, levels)
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and isnan(value)
 
 
 def _distinct(texts: Sequence[str]) -> tuple[npt.NDArray[np.object_], IndexArray]:
@@ -515,13 +498,9 @@ class Numbers(Column):
             return Described("yes/no", "False, True", LEARNED)
         known = self.low is not None and self.high is not None
         span = f"{self.low:.6g} to {self.high:.6g}, " if known else ""
-        kind = {
-            ",": "decimal comma",
-            "1,5%": "decimal comma",
-            POINTS: f"number as {POINTS}",
-            COMMAS: f"number as {COMMAS}",
-        }
-        return Described(kind.get(self.writing or ".", "number"), f"{span}median {self.median:.6g}", LEARNED)
+        kind = "decimal comma" if self.writing in (",", "1,5%") else "number"
+        kind += f" as {self.writing}" if self.writing in (POINTS, COMMAS) else ""
+        return Described(kind, f"{span}median {self.median:.6g}", LEARNED)
 
     def mark(self) -> str:
         """Return the decimal mark of these numbers in their table, "" where nothing tells."""
@@ -580,7 +559,7 @@ class Categories(Column):
         holds = few if len(self.levels) <= FEW else f"{len(self.levels):,} of them: {few}, ..."
         if len(self.levels) == 1:
             return Described("constant", holds, CONSTANT)
-        return Described("yes/no" if is_yes_no(self.levels) else "category", holds, LEARNED)
+        return Described("category", holds, LEARNED)
 
     def _remarks(self) -> list[str]:
         return [f"{self.singles:,} met once"] if self.singles else []

@@ -30,7 +30,7 @@ from slabsvm.tables.columns import (
     shown,
     table_of,
 )
-from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, many_texts, nothing_left, refused, taken
+from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, nothing_left, refused, taken
 from slabsvm.tables.times import PARTS
 
 MISSING = ("indicate", "impute", "refuse")
@@ -184,9 +184,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
 
         def planned(name: str) -> Column | LeftOut | Undecided:
-            said = name in rules.categories or name in rules.keep or rules.gaps or self.missing == "refuse"
-            if not said and (found := many_texts(X, names, name)) is not None:
-                return found
             cells = cells_of(X, names, name)
             if self.missing == "refuse":
                 _refuse_gaps(cells)
@@ -204,7 +201,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 warn(doubt, DataDimensionalityWarning)
         errors += more
         if not errors and not any(map(self._outputs, columns)):
-            errors.append(nothing_left(columns, left_out, tuple(names)))
+            errors.append(nothing_left(columns, left_out))
         return Plan(n_rows, columns, left_out, tuple(names), tuple(errors), aside)
 
     def plan(self) -> Plan:
@@ -348,21 +345,15 @@ def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> No
     # What is asked for and there is no misspelt name of something else.
     others = [name for name in names if name not in asked]
     by_lower = {other.strip().lower(): other for other in others}
+    learned = None in asked.values()
+    cure = "Rename or add columns, or learn a model without them" if learned else "Name columns that it has"
+    also = f" The table has {listed(others or names, 10)}. {cure}" if len(absent) == 1 else ""
     errors = []
     for name in absent:
         near = get_close_matches(name.strip().lower(), list(by_lower), 1)
-        what = "the table has no column of this name" + ("" if asked[name] is None else f" ({asked[name]})")
-        if near:
-            cure = "Then rename that column" if asked[name] is None else "Then give that name"
-            what += f". Is it {shown(by_lower[near[0]])}? {cure}"
-        elif len(absent) == 1 and asked[name] is not None:
-            what += f". The table has {listed(others or names, 10)}. Name one of these, or none"
-        elif len(absent) == 1:
-            what += ", which the model has learned"
-            also = f". If it is one of {listed(others, 10)}, rename that; otherwise add" if others else ". Add"
-            what += f"{also} it, or learn a model without it"
-        errors.append(TableError(what, column=name))
+        asker = "" if asked[name] is None else f" ({asked[name]})"
+        guess = f" Is it {shown(by_lower[near[0]])}?" if near else ""
+        errors.append(TableError(f"the table has no column of this name{asker}.{guess}{also}", column=name))
     also = f", and has others: {listed(others, 10)}" if others else ""
-    asker = " that the model has learned" if None in asked.values() else ""
-    cure = "Rename or add them, or learn a model without them" if asker else "Name columns that it has"
+    asker = " that the model has learned" if learned else ""
     raise TableError.of(errors, f"the table lacks {len(errors):,} columns{asker}{also}. {cure}")

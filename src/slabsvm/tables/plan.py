@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -21,19 +21,13 @@ from slabsvm.tables.columns import (
     Described,
     Numbers,
     TableError,
-    cells_of,
-    is_text,
     quoted,
     shown,
 )
 from slabsvm.tables.texts import (
     MOST_NUMBERS,
     NO_MARKS,
-    THOUSAND,
     THOUSANDS,
-    all_differ,
-    may_be_thousands,
-    none_are_numbers,
     number_of,
     writing_of,
 )
@@ -52,8 +46,6 @@ UNIT = re.compile(r"\s*(?:(?P<before>[^\w\s.,+-])\s*[+-]?\d[\d.,]*|[+-]?\d[\d.,]
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
-# In so many rows more than MOST_LEVELS texts are looked for before all rows are read.
-FIRST_ROWS = 10 * MOST_LEVELS
 
 
 @dataclass(frozen=True)
@@ -92,24 +84,18 @@ class Undecided:
         """Return the numbers, where one mark is known to be the decimal one."""
         return Numbers.learned(self.cells, boolean=False, writing=self._writing(decimal))
 
-    def doubt(self) -> str:
-        """Return what is doubtful where points are taken for decimal points."""
-        return f"Column {shown(self.cells.name)}: {self._said('It is read as the former. ')}."
-
     def error(self) -> TableError:
-        """Return the error of commas, which are taken for neither."""
-        return self.cells.error(self._said(""), remedy=("decimal", ","))
+        """Return what is doubtful."""
+        text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
+        point, comma = (f"{number_of(text, self._writing(decimal)):.12g}" for decimal in ".,")
+        what = (
+            f"{shown(text)} may mean {point} or {comma}, and no other column tells which. Say which mark is the "
+            f"decimal one (decimal): . for {point}, or , for {comma}"
+        )
+        return self.cells.error(what, remedy=("decimal", ","))
 
     def _writing(self, decimal: str) -> str:
         return decimal if decimal == self.mark else THOUSANDS[decimal]
-
-    def _said(self, taken_for: str) -> str:
-        text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
-        point, comma = (f"{number_of(text, self._writing(decimal)):.12g}" for decimal in ".,")
-        return (
-            f"{shown(text)} may mean {point} or {comma}, and no other column tells which. {taken_for}Say which mark is "
-            f"the decimal one (decimal): . for {point}, or , for {comma}"
-        )
 
 
 @dataclass(frozen=True)
@@ -161,7 +147,7 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
         case "time":
             return _times(cells, rules)
         case "text":
-            return _texts(cells if cells.repeated else cells.texts(), rules)
+            return _texts(cells.texts(), rules)
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
 
 
@@ -173,12 +159,7 @@ def decided(
     A table has one decimal mark: where some columns have commas and none has points, points are between thousands.
     numbers gives those of a column, without gaps.
     """
-    known = [one for one in found if isinstance(one, Numbers) and not one.boolean]
-    plain = [one.name for one in known if one.writing == "."]
-    has_commas = any(one.mark() == "," for one in known)
-    # What was read as 11.073 before it came here may have been written for 11,073.
-    suspect = {name for name in plain if has_commas and may_be_thousands(numbers(name), MOST_NUMBERS)}
-    marks = {one.mark() for one in known if one.name not in suspect} - {""}
+    marks = {one.mark() for one in found if isinstance(one, Numbers) and not one.boolean} - {""}
     decimal = said or (marks.pop() if len(marks) == 1 else None)
     columns: list[Column | LeftOut] = []
     errors, warned = [], []
@@ -187,21 +168,14 @@ def decided(
             if decimal is None and one.mark == ",":
                 errors.append(one.error())
                 continue
-            warned += [one.doubt()] if decimal is None else []
+            warned += [f"{one.error()}. Until then it is read as the former."] if decimal is None else []
             try:
                 columns.append(one.read(decimal or "."))
             except TableError as error:
                 errors.append(error)
-        elif isinstance(one, Numbers) and one.name in plain and decimal == ",":
-            present = numbers(one.name)
-            parts = present[present % 1 != 0]
-            columns.append(replace(one, writing=NO_MARKS) if said or not len(parts) else one)
-            if one.name in suspect and not said:
-                warned.append(
-                    f"Column {shown(one.name)} has points in a table of decimal commas: {parts[0]:.12g} may have been "
-                    f"written for {THOUSAND * parts[0]:.12g}. If so, keep the cells as texts where the table is read; "
-                    "otherwise say that the point is the decimal mark (decimal)."
-                )
+        elif isinstance(one, Numbers) and not one.boolean and one.writing == "." and decimal == ",":
+            is_whole = (numbers(one.name) % 1 == 0).all()
+            columns.append(replace(one, writing=NO_MARKS) if said or is_whole else one)
         else:
             columns.append(one)
     return columns, errors, warned
@@ -216,7 +190,7 @@ def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
         return Numbers.learned(cells, boolean=False, writing=writing)
     if looks_like_times(levels):
         return _times(cells, rules)
-    return _categories(cells.texts(), kept=cells.name in rules.keep)
+    return _categories(cells, kept=cells.name in rules.keep)
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
@@ -266,16 +240,12 @@ def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     if kept or not (many or (counts == 1).sum() > MOST_UNSEEN * counts.sum()):
         return Categories.learned(cells)
     why = "" if many else "--keep takes it"
-    return _names_or_text(cells, int(cells.missing.sum()), unique=bool((counts == 1).all()), why=why)
-
-
-def _names_or_text(first: Cells, n_missing: int, *, unique: bool, why: str) -> LeftOut:
-    """Return identifiers, or free text, by their first cells and whether all of them differ."""
-    levels = first.present
-    if unit := _unit_of(levels[:FIRST].tolist()):
+    first = levels[:FIRST].tolist()
+    if unit := _unit_of(first):
         why = f"learned as numbers without {shown(unit)}"
-    taken_for = "identifier" if unique and not unit and _are_names(levels) else "text"
-    return LeftOut(first.name, n_missing, taken_for, _examples(levels), why)
+    are_names = not unit and (counts == 1).all() and all(len(text.split()) <= MOST_WORDS for text in first)
+    taken_for = "identifier" if are_names else "text"
+    return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(levels), why)
 
 
 def _unit_of(texts: Sequence[str]) -> str:
@@ -285,38 +255,15 @@ def _unit_of(texts: Sequence[str]) -> str:
     return units.pop() if len(units) == 1 else ""
 
 
-def _are_names(levels: Iterable[str]) -> bool:
-    return all(len(text.split()) <= MOST_WORDS for text in islice(levels, FIRST))
-
-
-def many_texts(table: Any, places: Mapping[str, int], name: str) -> LeftOut | None:
-    """Return what a column is taken for whose first rows already hold too many texts for categories, None for others.
-
-    The answer is that of `taken`, without the time to tell all texts of the column apart.
-    """
-    if not hasattr(table, "iloc") or not is_text(column := table.iloc[:, places[name]]):
-        return None
-    first = cells_of(table.iloc[:FIRST_ROWS], places, name)
-    levels = first.present.tolist()
-    if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts) is not None:
-        return None
-    numbers = not none_are_numbers(levels)
-    unique = (numbers or _are_names(levels)) and bool((first.counts == 1).all()) and all_differ(column)
-    # Where texts repeat, those of the first that are numbers may be most.
-    return None if numbers and not unique else _names_or_text(first, int(column.isna().sum()), unique=unique, why="")
-
-
 def _examples(texts: Iterable[str]) -> str:
     return ", ".join([*map(shown, islice(texts, 2)), "..."])
 
 
-def nothing_left(columns: Sequence[Column], left_out: Sequence[LeftOut], names: Sequence[str]) -> TableError:
+def nothing_left(columns: Sequence[Column], left_out: Sequence[LeftOut]) -> TableError:
     """Return the error of a table of which no column is learned: all are of one value, or left out."""
     if columns:
         n_columns = counted(len(columns), "column")
         return TableError(f"no column varies: {n_columns} of one value each, by which no row differs from another")
-    if len(names) == 1 and left_out and " " in names[0]:
-        return TableError(f"it has one column, {shown(names[0])}. Say what is between its cells (separator)")
     why = f": {counted(len(left_out), 'column')} of identifiers, texts or no value" if left_out else ""
     return TableError(f"no column is left to learn from{why}. Numbers, times, or texts that repeat are needed")
 

@@ -1,10 +1,9 @@
-"""Texts of cells: numbers with decimal commas, words for yes and no, marks of an empty cell; and whether all differ."""
+"""Texts of cells: numbers with decimal commas, and marks of an empty cell."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from math import isnan
 from typing import Any
 
@@ -21,12 +20,8 @@ COMMA_WRITINGS = (",", POINTS, "1,5%", NO_MARKS)
 THOUSANDS = {",": POINTS, ".": COMMAS}
 COMMA_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*")
 POINT_GROUPS = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?\s*")
-# A text of another form is no number in any writing.
-NUMERIC = re.compile(r"\s*[+-]?(?:[\d.,]+(?:e[+-]?\d+)?|inf(?:inity)?)\s*+%?\s*+", re.IGNORECASE)
 # Behind a mark between thousands there are three digits, and whoever writes one writes it from here on.
 THOUSAND = 1000.0
-# A number of three digits behind its point, times 1,000, is this far from a whole one at most.
-CLOSE = 1e-6
 # Texts by which a writing is found, before all are read.
 FIRST = 1000
 # Of texts that are numbers with errors a larger share are numbers.
@@ -39,23 +34,6 @@ PLACEHOLDERS = frozenset(
         *("#div/0!", "#ref!", "#value!", "#name?", "#num!", "#n/a", "#null!"),
     )
 )
-# Words for yes and no, in lower case.
-PAIRS = tuple(
-    frozenset(pair.split("/"))
-    for pair in ("yes/no", "y/n", "true/false", "t/f", "ja/nein", "j/n", "oui/non", "o/n", "si/no", "sí/no", "on/off")
-)
-# Whether texts all differ is told by their hashes, and by the texts where these agree: pandas' own table of all of them
-# takes as long as to read four columns.
-Hashes = npt.NDArray[np.uint64]
-# A text's first bytes are hashed: texts that begin with as many of the same are compared.
-MOST_BYTES = 128
-WORD = 8
-# Odd, with bits in all places: the product has each bit of a word in those above it.
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
-# Hashes are parted by so many of their first bits before they are sorted: a table of so many rows stays in a cache.
-BITS = 21
-# So many texts are hashed at once, for the same reason.
-ROWS = 2**15
 
 
 def as_number(value: Any) -> float | None:
@@ -86,14 +64,6 @@ def number_of(value: Any, writing: str) -> float | None:
 
 def numbers_of(values: Sequence[Any], writing: str) -> npt.NDArray[np.float64]:
     """Return the number of each value, (n,), as `number_of` does; NaN where it is none."""
-    if writing in (".", ","):
-        # Numbers of this writing alone are read at once.
-        with suppress(TypeError, ValueError):
-            joined = "\n".join(values)
-            texts = (joined.replace(",", ".") if writing == "," else joined).split("\n")
-            found = np.array(list(map(float, texts)))
-            if "_" not in joined and len(found) == len(values) and not np.isnan(found).any():
-                return found
     each = (number_of(value, writing) for value in values)
     return np.array([np.nan if number is None else number for number in each], dtype=np.float64)
 
@@ -103,17 +73,6 @@ def is_placeholder(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() in PLACEHOLDERS
 
 
-def is_yes_no(levels: Collection[str]) -> bool:
-    """Return whether two words are yes and no, in one of some languages."""
-    return frozenset(level.strip().lower() for level in levels) in PAIRS
-
-
-def none_are_numbers(levels: Sequence[str]) -> bool:
-    """Return whether `writing_of` finds no number by these first texts, however often each is there."""
-    numeric = filter(NUMERIC.fullmatch, levels[:FIRST])
-    return not any(number_of(text, writing) is not None for text in numeric for writing in WRITINGS)
-
-
 def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
     """Return the writing in which most texts are numbers, each there so many times; None where they are not most.
 
@@ -121,24 +80,20 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     "?,".
     """
     first = list(zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True))
-    numeric = [pair for pair in first if NUMERIC.fullmatch(pair[0])]
-    least = MOST_NUMBERS * sum(count for text, count in first if numeric and not is_placeholder(text))
+    least = MOST_NUMBERS * sum(count for text, count in first if not is_placeholder(text))
     read = {
-        writing: sum(count for text, count in numeric if number_of(text, writing) is not None) for writing in WRITINGS
+        writing: sum(count for text, count in first if number_of(text, writing) is not None) for writing in WRITINGS
     }
     best = max(WRITINGS, key=lambda writing: read[writing])
     if read[best] <= least:
         return None
-    if best == "," and "." not in "".join(levels) and not all(map(COMMA_GROUPS.fullmatch, filter(_has_comma, levels))):
-        # In no other writing all are numbers, and no comma stands between thousands.
-        return ","
     texts = [text for text in levels if not is_placeholder(text)]
     # Beyond the first texts thousands may have marks.
     if best != ".":
         best = next((one for one in WRITINGS if all(number_of(text, one) is not None for text in texts)), best)
     if best not in THOUSANDS:
         return best
-    points, commas = (_in_groups(texts, mark) for mark in ".,")
+    points, commas = (in_groups(texts, mark) for mark in ".,")
     if points and commas is not None:
         return "?," if commas else POINTS
     if commas and points is not None:
@@ -146,7 +101,7 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     return f"?{best}" if points or commas else best
 
 
-def _in_groups(texts: Collection[str], mark: str) -> bool | None:
+def in_groups(texts: Collection[str], mark: str) -> bool | None:
     """Return whether a mark may stand between thousands: three digits are behind each, and all other numbers are small.
 
     None where no text has the mark.
@@ -158,86 +113,6 @@ def _in_groups(texts: Collection[str], mark: str) -> bool | None:
     return found and all(_is_small(text) for text in texts if mark not in text)
 
 
-def _has_comma(text: str) -> bool:
-    return "," in text
-
-
 def _is_small(text: str) -> bool:
     number = number_of(text, ",")
     return number is None or abs(number) < THOUSAND
-
-
-def has_groups(texts: Iterable[str]) -> bool:
-    """Return whether each point in some texts has three digits behind it, and may stand between thousands."""
-    return all(map(POINT_GROUPS.fullmatch, (text for text in texts if "." in text)))
-
-
-def may_be_thousands(numbers: npt.NDArray[np.float64], least: float = 0.0) -> bool:
-    """Return whether all marks of numbers that were read with decimal points may have stood between thousands.
-
-    11.073 and 980 may be 11,073 and 980; 1,500 would have a mark, and 0.125 and 1.5 have none that stands there. More
-    than a share `least` of those with a point have three digits behind it that are not 0.
-    """
-    found = np.abs(numbers[np.isfinite(numbers)])
-    parts = found[found % 1 != 0]
-    if not len(parts) or parts.min() < 1 or found.max() >= THOUSAND:
-        return False
-    # Most first ones tell, which takes less time.
-    for some in (parts[:FIRST], parts):
-        whole = np.rint(THOUSAND * some)
-        if np.abs(THOUSAND * some - whole).max() > CLOSE or (whole % 10 != 0).mean() < least:
-            return False
-    return True
-
-
-def all_differ(column: Any) -> bool:
-    """Return whether the texts of a pandas Series of texts, (n,), all differ; gaps count for nothing."""
-    texts = column.dropna().array
-    # Serial numbers mostly ascend, and neighbours are compared in a tenth of the time.
-    if bool((texts[:-1] < texts[1:]).all()):
-        return True
-    # Without pyarrow texts are Python's objects.
-    if getattr(texts.dtype, "storage", "") == "pyarrow":
-        chunks = texts.__arrow_array__().cast("large_string").chunks
-        pieces = [chunk[first : first + ROWS] for chunk in chunks for first in range(0, len(chunk), ROWS)]
-        hashes = np.concatenate([_hashes(piece) for piece in pieces])
-        texts = texts[np.isin(hashes, twice)] if len(twice := _repeated(hashes)) else texts[:0]
-    return len(texts.unique()) == len(texts)
-
-
-def _hashes(texts: Any) -> Hashes:
-    """Return a hash of each text of an array of pyarrow without gaps, (n,)."""
-    _, offsets, content = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64)[texts.offset :][: len(texts) + 1]
-    starts, lengths = ends[:-1] - ends[0], np.diff(ends)
-    # The word of eight bytes at each byte, with zeros behind the last.
-    letters = np.append(np.frombuffer(content or b"", np.uint8)[ends[0] : ends[-1]], np.zeros(WORD, np.uint8))
-    words = np.ndarray((len(letters) - WORD + 1,), "<u8", letters, strides=(1,))
-    hashes = lengths.astype(np.uint64)
-    shortest, longest = int(lengths.min()), int(lengths.max())
-    rows: Any = slice(None)
-    for begin in range(0, min(longest, MOST_BYTES), WORD):
-        if shortest == longest:
-            # Texts of one length are read in a fifth of the time.
-            beyond = np.array(max(0, begin + WORD - longest))
-            found = np.ndarray((len(texts),), "<u8", letters, begin, (longest,))
-        else:
-            rows = np.flatnonzero(lengths > begin)
-            beyond = np.maximum(begin + WORD - lengths[rows], 0)
-            found = words[starts[rows] + begin]
-        # Bytes of the next text are shifted out.
-        found = (hashes[rows] ^ (found << (8 * beyond).astype(np.uint64))) * FACTOR
-        hashes[rows] = found ^ (found >> np.uint64(32))
-    return hashes
-
-
-def _repeated(hashes: Hashes) -> Hashes:
-    """Return the hashes that are there twice or more."""
-    slots = (hashes >> np.uint64(64 - BITS)).view(np.int64)
-    rows = np.arange(len(hashes), dtype=np.int32)
-    last = np.empty(1 << BITS, dtype=np.int32)
-    last[slots] = rows
-    # Of those in one slot all but the last are sorted, and compared with the last.
-    others = np.flatnonzero(last[slots] != rows)
-    found, ordered = hashes[others], np.sort(hashes[others])
-    return np.append(found[found == hashes[last[slots[others]]]], ordered[1:][ordered[1:] == ordered[:-1]])

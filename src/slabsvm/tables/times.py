@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
 from itertools import islice
-from typing import Annotated, Any, TypeGuard
+from typing import Annotated, Any
 from unicodedata import decimal
 
 import numpy as np
@@ -22,7 +22,6 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import Choice, Many
 from slabsvm.tables.columns import LEARNED, Cells, Column, Described, Encoded
 
-Letters = npt.NDArray[np.uint8 | np.uint32]  # (length, n)
 Fields = Any  # 7 of (n,)
 
 HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
@@ -48,7 +47,6 @@ SHAPE = str.maketrans("123456789", "000000000")
 FIRST = 20
 # A number that begins a date and is a year.
 FIRST_YEAR = 1000
-N_DIGITS = 10
 # The date of a time of day.
 UNDATED = (1970, 1, 1)
 
@@ -86,8 +84,6 @@ def _fields(values: Sequence[Any]) -> Fields:
 
     One text of each shape is matched, and all of them are read by the places of its digits, 7 of (n,).
     """
-    if (letters := _of_one_shape(values)) is not None and _is_moment(found := MOMENT.fullmatch(values[0])):
-        return _read(found, letters)
     texts = [_written_plainly(value.isoformat() if isinstance(value, date | time) else str(value)) for value in values]
     alike: dict[str, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
@@ -95,34 +91,9 @@ def _fields(values: Sequence[Any]) -> Fields:
     fields = np.full((7, len(texts)), np.nan)
     for places in alike.values():
         found = MOMENT.fullmatch(texts[places[0]])
-        if _is_moment(found):
-            fields[:, places] = _read(found, _letters([texts[place] for place in places]))
+        if found is not None and (found["iso"] or found["other"] or found["hour"]):
+            fields[:, places] = _read(found, [texts[place] for place in places])
     return fields
-
-
-def _is_moment(found: re.Match[str] | None) -> TypeGuard[re.Match[str]]:
-    return found is not None and bool(found["iso"] or found["other"] or found["hour"])
-
-
-def _letters(texts: Sequence[str]) -> Letters:
-    """Return the letters of texts of one length, (length, n)."""
-    return np.array(texts).view(np.uint32).reshape(len(texts), -1).T
-
-
-def _of_one_shape(values: Sequence[Any]) -> Letters | None:
-    """Return the letters of texts that differ in their digits alone, as a clock writes them; None of others."""
-    try:
-        text, width = "\n".join([*values, ""]), len(values[0]) + 1
-    except (TypeError, IndexError):
-        return None
-    if not text.isascii() or len(text) != width * len(values) or "\n" in values[0]:
-        return None
-    letters = np.ascontiguousarray(np.frombuffer(text.encode(), np.uint8).reshape(-1, width).T)
-    # Letters before 0 are large numbers less 0: these are unsigned.
-    values_of = letters - np.uint8(ord("0"))
-    alike = all((one < N_DIGITS if one[0] < N_DIGITS else one == one[0]).all() for one in values_of)
-    # With a line feed behind each they are all as long as the first.
-    return letters[:-1] if alike else None
 
 
 def _written_plainly(text: str) -> str:
@@ -132,8 +103,9 @@ def _written_plainly(text: str) -> str:
     return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
-def _read(found: re.Match[str], letters: Letters) -> Fields:
-    """Return the fields of texts, given by their letters, that have the shape of the one that was found, 7 of (n,)."""
+def _read(found: re.Match[str], texts: Sequence[str]) -> Fields:
+    """Return the fields of texts that have the shape of the one that was found, 7 of (n,)."""
+    letters = np.array(texts).view(np.uint32).reshape(len(texts), -1).T
     none = np.zeros(letters.shape[1], dtype=np.int32)
 
     def number(start: int, end: int) -> npt.NDArray[np.int32]:
