@@ -277,8 +277,9 @@ class OneHeld:
         self._key: tuple[float, bool] | None = None
         self.values: list[AnyFloatArray] = []
 
-    def __call__(self, kernel: RBF, samples: Rows, n_threads: int) -> Gram:
-        """Return K; the samples are the same at every call, and while gamma is, so is what is returned."""
+    def __call__(self, kernel: Kernel, samples: Rows, n_threads: int) -> Gram:
+        """Return K of an RBF kernel; the samples are the same at every call, and while gamma is, so is K."""
+        assert isinstance(kernel, RBF), "other kernels have no gamma to tell them apart by"
         if self._key != (key := (kernel.gamma, kernel.differences)):
             m = samples.shape[0]
             if 8 * m * sum(table.shape[0] for table in (samples, *self._tables)) > self._capacity:
