@@ -339,7 +339,7 @@ def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, t
 UNREAD = {
     "tune": (["tune", "good.csv", "-o", "m.slab", "--id", "serial", "--json"], 0),
     "inspect": (["inspect", "model.slab", "--html", "m.html"], 0),
-    "score": (["score", "model.slab", "new.csv"], 0),
+    "score": (["score", "model.slab", "new.csv", "--fail-above", ".01"], 3),
     "monitor": (["monitor", "model.slab", "new.csv"], 0),
 }
 

@@ -27,6 +27,7 @@ from slabsvm.command.terminal import (
     plain_errors,
     say,
     say_json,
+    say_unread,
     warn,
 )
 from slabsvm.data.files import is_stream, one_at_a_time
@@ -136,6 +137,8 @@ def monitor(
                 raise SystemExit(INTERRUPTED) from None
         # Lines without state are written again by the next run; state without lines would have lost them.
         watch.keep()
+        if not watch.ended:
+            say_unread(watch.rows)
         warn(texts)
         say_columns(names)
         if as_json:
@@ -155,6 +158,7 @@ class Watch:
     state: Path | None  # where the monitor is kept
     streams: bool  # whether lines are there as soon as they are written
     rows: int = 0  # how many rows were read in this run
+    ended: bool = False  # whether these are all rows
     _kept: int = 0
     _written: tuple[int, ...] | None = None
 
@@ -211,6 +215,7 @@ class Watch:
                 self.keep()
         if self.rows == 0:
             raise TableError("it has a header and no rows. Give a table with rows")
+        self.ended = True
 
     def keep(self) -> None:
         """Write the state, where it has a place and there is something new.

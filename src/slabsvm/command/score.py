@@ -18,6 +18,7 @@ from slabsvm.command.terminal import (
     plain_errors,
     say,
     say_json,
+    say_unread,
     warn,
 )
 
@@ -124,8 +125,10 @@ def score(
             counting("Scoring", output) as progress,
         ):
             run.write(pieces(table, how), file, separator_of(output), progress)
-        if html is not None:
+        if html is not None and run.rows:
             write_whole(html, page(run, histogram, drift_said(drift), name=table.name, model=model.name))
+        if not run.ended:
+            say_unread(run.rows)
         warn(texts)
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above

@@ -7,18 +7,18 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from gzip import GzipFile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from slabsvm.command.fit import expected_recall
 from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
-from slabsvm.command.terminal import printable, say
+from slabsvm.command.terminal import printable, read_no_more, say
 from slabsvm.detectors.answers import refuse_mixers, shares_of
 from slabsvm.tables.columns import Encoded, Numbers, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import TableEncoder, require_columns
@@ -230,6 +230,7 @@ class Run:
     # How many rows were scored and rejected so far
     rows: int = 0
     rejected: int = 0
+    ended: bool = False  # whether these are all rows
     tally: ReasonCounts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -280,6 +281,7 @@ class Run:
             progress(self.rows)
         if self.rows == 0:
             raise TableError("it has a header and no rows. Give a table with rows")
+        self.ended = True
 
     def facts(self) -> dict[str, Any]:
         """Return how many rows were rejected and how many were expected to be, and which columns speak against them."""
@@ -363,18 +365,25 @@ def separator_of(path: Path) -> str:
 
 
 @contextmanager
-def output_file(path: Path) -> Iterator[TextIO]:
-    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are."""
+def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are.
+
+    Where nobody reads these on, as after `| head`, what is done with the file ends there, and no error is raised.
+    """
     from slabsvm.data.files import is_stream, replacing
 
     if str(path) == "-":
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", newline="")
-        yield sys.stdout
-        sys.stdout.flush()
+        stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+        try:
+            yield stream
+            stream.flush()
+        except BrokenPipeError:
+            read_no_more(sys.stdout)
+        finally:
+            stream.detach()
     elif is_stream(path):
         # A device or a pipe has no place that a file could take.
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with suppress(BrokenPipeError), path.open("w", encoding="utf-8", newline="") as file:
             yield file
     else:
         with replacing(path) as raw, ExitStack() as stack:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from threading import Lock
 from typing import Any, BinaryIO
 
 from slabsvm.runtime.caller import counted
@@ -31,6 +32,7 @@ BOM = b"\xef\xbb\xbf"
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 STRAY_QUOTE = "line {line:,}: a quote is not closed, or stands inside of a cell"
+_LIMIT = Lock()
 TITLE = "Delete the lines above that of the columns' names, such as a title"
 # What files of other formats begin with, whatever their names are.
 OTHERS = {
@@ -53,12 +55,13 @@ class Block:
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Let Python's reader take cells as long as a record may be."""
-    limit = csv.field_size_limit(MOST_BYTES)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)
+    """Let Python's reader take cells as long as a record may be; its limit is one for all threads."""
+    with _LIMIT:
+        limit = csv.field_size_limit(MOST_BYTES)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(limit)
 
 
 class Records:
