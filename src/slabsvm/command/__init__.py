@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from slabsvm.runtime.caller import ExtraMissingError, require
 
@@ -26,8 +28,16 @@ def main() -> None:
         # nohup has it ignored.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-    try:
+    with nothing_begun():
         from slabsvm.command.group import slabsvm
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
     slabsvm()
+
+
+@contextmanager
+def nothing_begun() -> Iterator[None]:
+    """Turn an interruption during imports, which take seconds, into a line and an exit status: no work is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped before any work was begun; the same command begins it.\n")
+        raise SystemExit(INTERRUPTED) from None

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from slabsvm import __version__
+from slabsvm.command import nothing_begun
 from slabsvm.command.check import check
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
@@ -46,7 +47,8 @@ class WithPlugins(click.Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None or cmd_name not in _plugins():
             return own
-        loaded = _plugins()[cmd_name].load()
+        with nothing_begun():
+            loaded = _plugins()[cmd_name].load()
         if not isinstance(loaded, click.Command):
             raise click.ClickException(
                 f"The entry point {cmd_name!r} of {PLUGINS!r} is no click command but {loaded!r}: its distribution is "

@@ -122,6 +122,9 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
             return stays
     if dual.n_samples > exact:
         closed = closed_form(dual, gram, solution, **how)
+        if not solution.converged:
+            # Paths start from an optimum.
+            return replace(closed, errors=np.inf)
         if not followable(free):
             return closed
         return _exact_of_some(Unlearning(dual, gram, solution, free), closed, held)
