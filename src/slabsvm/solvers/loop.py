@@ -60,9 +60,9 @@ class Tuning:
         a fit is 1.5 to 3 times faster where they are nearly the optimum (normal, correlated, one-hot rows).
     steps : int
         A call of the descent takes at most so many steps for each member; then all scores are updated.
-    whole_goal, part_goal, gap_goal, turn_goal : float
-        The descent on all samples goes down to this share of tol; on a part, which is not worth solving to the end, to
-        this share of tol or this share of the gap that it starts from, or less where samples take turns.
+    goal, part_goal : float
+        The descent goes down to this share of tol; on a part, which is not worth solving to the end, or to this share
+        of the gap that it starts from.
     face_cost : float
         A sample in one step of the descent costs so many multiplications of a Cholesky factor (1.7 ns). Paths of the
         active set are followed where a factor costs no more than the descent since the last ones.
@@ -90,10 +90,8 @@ class Tuning:
     equal: float = 0.68
     equal_most: int = 5000
     steps: int = 20
-    whole_goal: float = 0.5
-    part_goal: float = 0.01
-    gap_goal: float = 0.3
-    turn_goal: float = 0.1
+    goal: float = 0.5
+    part_goal: float = 0.1
     face_cost: float = 100.0
     patience: int = 20
     progress: float = 0.9
@@ -326,7 +324,6 @@ class _Rounds:
         from slabsvm.compiled import descent
 
         tuning, members, block = self.tuning, self.cache.members, self.cache.block
-        whole = self.cache.holds_everything
         values = np.ascontiguousarray(self.point.multipliers[:, members])
         scores = self.point.scores[members]
         # Scores matter up to a constant; near their middle, float32 resolves the differences best.
@@ -340,8 +337,8 @@ class _Rounds:
             self.dual.signs.astype(block.dtype),
             self.point.objective,
             self.dual.scale(0.0, self.mean_diagonal),
-            (tuning.whole_goal if whole else tuning.part_goal) * self.limits.tol,
-            0.0 if whole else tuning.turn_goal if self.working_sets.take_turns else tuning.gap_goal,
+            tuning.goal * self.limits.tol,
+            0.0 if self.cache.holds_everything else tuning.part_goal,
             max(tuning.curvature_floor * self.mean_diagonal, np.finfo(np.float64).tiny),
             min(self.limits.steps - self.steps, self._steps_at_once()),
         )

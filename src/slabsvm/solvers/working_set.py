@@ -55,11 +55,6 @@ class WorkingSets:
         self._last_turns = np.zeros(n_samples, dtype=np.intp)
         self._n_turns = 0
 
-    @property
-    def take_turns(self) -> bool:
-        """Whether one round has no room for all free samples."""
-        return self.rounds > 1.0
-
     def at(self, point: Point, room: int) -> IndexArray:
         """Return the samples to work on from a point, of which there is room for so many."""
         working, self.rounds = working_set(point), max(1.0, np.count_nonzero(_free(point)) / room)
