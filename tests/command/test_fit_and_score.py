@@ -151,6 +151,11 @@ class TestScore:
         assert found["accepted"].tolist() == (found["p_value"] > 0.3).tolist()
         assert found["accepted"].mean() < 0.85
 
+    def test_an_alpha_below_all_p_values_rejects_nothing_and_says_so(self, run, ready):
+        result = run("score", ready / "model.slab", ready / "new.csv", "--alpha", "1e-4")
+        assert scored(result)["accepted"].all()
+        assert "--alpha 0.0001 rejects no row, since no p-value of this model is below" in result.stderr
+
     def test_alpha_needs_p_values(self, run, ready):
         table = pd.read_csv(ready / "good.csv", index_col="serial")
         save(make_pipeline(TableEncoder(), SVDD(offsets="training")).fit(table), "m.slab")

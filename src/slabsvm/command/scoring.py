@@ -18,7 +18,7 @@ import numpy as np
 
 from slabsvm.command.fit import expected_recall
 from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
-from slabsvm.command.terminal import printable, read_no_more, say
+from slabsvm.command.terminal import printable, read_no_more, say, warn
 from slabsvm.detectors.answers import refuse_mixers, shares_of
 from slabsvm.tables.columns import Encoded, Numbers, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import TableEncoder, require_columns
@@ -152,6 +152,14 @@ class Scorer:
             raise click.ClickException(
                 f"{type(detector).__name__} has no p-values for --alpha: it keeps no scores of its rows. Leave --alpha "
                 "out, or fit with --detector calibrated."
+            )
+        least = getattr(detector, "smallest_p_value_", 1.0 / (1.0 + model[0].n_rows_))
+        if alpha is not None and alpha < least:
+            warn(
+                [
+                    f"--alpha {alpha:g} rejects no row, since no p-value of this model is below {least:.2g}. Give at "
+                    "least that, or learn more rows."
+                ]
             )
         return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
