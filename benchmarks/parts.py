@@ -1,17 +1,23 @@
-"""What single parts cost: a class of an open set, an iteration of the interior point, and predictions.
+"""What single parts cost: an open set's class, an interior point's iteration, predictions, a first fit, thresholds.
 
     python benchmarks/parts.py [--only WORD] [--repeats 9]
 
 Classes: `OpenSetClassifier(method="leave-one-out")` with 1,000 classes of 100 rows and 16 features. Iterations: a whole
 fit by the interior point over its iterations, in Cholesky factors of the same size. Predictions: `decision_function` of
 10,000 support vectors of 16 features, in the least time of the same kernel block by float32 products and exponentials,
-and against scikit-learn's. Medians of interleaved runs, on one thread.
+and against scikit-learn's. First fits: 257 rows in a new process with an empty compilation cache, imports included.
+Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training scores. Medians of
+interleaved runs, on one thread.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
@@ -21,6 +27,7 @@ from sklearn.svm import OneClassSVM
 from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
 from samples import clouds
 from slabsvm import OneClassSlabSVM, OpenSetClassifier
+from slabsvm import OneClassSVM as OnePlane
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import interior
 from speed import LIMIT_BYTES
@@ -104,6 +111,37 @@ def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int, o
     }
 
 
+FIRST = """
+import numpy, slabsvm
+slabsvm.{}().fit(numpy.random.default_rng(0).normal(size=(257, 5)))
+"""
+
+
+def first_fit(name: str, options: Options) -> Record:
+    """Return the time of the first fit of an installation."""
+    seconds = []
+    for _ in range(min(3, options.repeats)):
+        with TemporaryDirectory() as cache:
+            begin = perf_counter()
+            subprocess.run(
+                [sys.executable, "-c", FIRST.format(name)], env={**os.environ, "NUMBA_CACHE_DIR": cache}, check=True
+            )
+            seconds.append(perf_counter() - begin)
+    return {"part": f"first fit, {name}", "size": "257 x 5", "ms": 1e3 * float(np.median(seconds))}
+
+
+def threshold(model: type[OneClassSlabSVM | OnePlane], offsets: str, options: Options) -> Record:
+    """Return the time of a fit with thresholds by left-out or by training scores."""
+    X = clouds(20_000, 16)
+    model(gamma="scale", offsets=offsets).fit(X[:3000])
+    seconds, _ = interleaved({"fit": lambda: model(gamma="scale", offsets=offsets).fit(X)}, min(3, options.repeats))
+    return {
+        "part": f"{model.__name__}, {offsets} thresholds",
+        "size": "20,000 x 16",
+        "ms": 1e3 * float(np.median(seconds["fit"])),
+    }
+
+
 def cases(options: Options) -> Iterator[Case]:
     yield "class", partial(classes, options)
     for times in (1.0, 4.0):
@@ -111,6 +149,11 @@ def cases(options: Options) -> Iterator[Case]:
     models: list[tuple[OneClassSlabSVM, OneClassSVM]] = []
     for n_rows in (1, 100, 1000, 10_000):
         yield f"prediction {n_rows}", partial(prediction, models, n_rows, options)
+    for name in ("OneClassSVM", "OneClassSlabSVM", "AutoSlabSVM"):
+        yield f"first fit {name}", partial(first_fit, name, options)
+    for model in (OnePlane, OneClassSlabSVM):
+        for offsets in ("leave-one-out", "training"):
+            yield f"thresholds {model.__name__} {offsets}", partial(threshold, model, offsets, options)
 
 
 def row(record: Record) -> str:
