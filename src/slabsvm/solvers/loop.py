@@ -29,7 +29,7 @@ from slabsvm.gram.base import MEDIUM, SMALL, Blocks, Dense, Gram, refuse_negativ
 from slabsvm.gram.neighbours import Neighbours
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers.working_set import NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
+from slabsvm.solvers.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
 
 # A gap at which nothing is left to gain.
 OPTIMAL = 1e-10
@@ -51,10 +51,8 @@ class Tuning:
 
     Attributes
     ----------
-    ratio, slack : float
-        A larger problem first solves one sample in `ratio`, to `slack` times the tolerance.
-    whole : float
-        Where more than this share of that part are support vectors, all of K is wanted.
+    ratio : int
+        A larger problem first solves one sample in so many.
     equal, equal_most : float, int
         Where more than this share of a slab's samples is free, equal scores are tried, by a factor of so many at most:
         a fit is 1.5 to 3 times faster where they are nearly the optimum (normal, correlated, one-hot rows).
@@ -70,8 +68,6 @@ class Tuning:
         Rounds without this much less gap after which a fit is called stalled; turns of all, where samples take turns.
     single_gap : float
         The gap that float32 scores hide, as a share of the largest objective.
-    hidden : float
-        A gap is verified in float64 where float32 hides no more of it than this share of the gap to reach.
     resolved : float
         Scores within so many float32 roundings of a plane are at last computed in float64.
     curvature_floor : float
@@ -85,8 +81,6 @@ class Tuning:
     """
 
     ratio: int = 4
-    slack: float = 10.0
-    whole: float = 0.5
     equal: float = 0.68
     equal_most: int = 5000
     steps: int = 20
@@ -96,7 +90,6 @@ class Tuning:
     patience: int = 20
     progress: float = 0.9
     single_gap: float = 1e-8
-    hidden: float = 0.5
     resolved: float = 32.0
     curvature_floor: float = 1e-12
     work: float = 1e9
@@ -169,10 +162,10 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
     if dual.n_samples <= SMALL:
         return _Rounds(dual, gram, limits, tuning).run(None)
     part = np.arange(-(-dual.n_samples // tuning.ratio))
-    loose = replace(limits, tol=tuning.slack * limits.tol, rough=True, work=tuning.part_work * limits.work)
-    rough = _solve(dual.restrict(part), gram.subset(part), loose, tuning)
+    of_part = replace(limits, rough=True, work=tuning.part_work * limits.work)
+    rough = _solve(dual.restrict(part), gram.subset(part), of_part, tuning)
     rounds = _Rounds(dual, gram, limits, tuning, rough.iterations)
-    if (rough.multipliers > 0).any(axis=0).mean() > tuning.whole and rounds.cache.could_hold_everything:
+    if (rough.multipliers > 0).any(axis=0).mean() > NEARLY_ALL and rounds.cache.could_hold_everything:
         rounds.cache.admit_everything()
     free = ((rough.multipliers > 0) & (rough.multipliers < dual.restrict(part).caps)).any(axis=0).mean()
     if dual.n_planes > 1 and free > tuning.equal:
@@ -180,7 +173,7 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
         start = rounds.equal_scores()
         if start is not None:
             return rounds.run_from(start)
-    return rounds.run(rounds.start_from_candidates(rough, loose))
+    return rounds.run(rounds.start_from_candidates(rough, of_part))
 
 
 class _Rounds:
@@ -223,7 +216,7 @@ class _Rounds:
             self.history.append((len(self.cache.members), relative))
             mark, rounds_since = (gap, 0) if gap < tuning.progress * mark else (mark, rounds_since + 1)
             stalled = rounds_since >= tuning.patience * self.working_sets.rounds
-            if gap + min(self._rounding(), tuning.hidden * target) <= target:
+            if gap + self._rounding() <= target:
                 settled, doubt = self._settled()
                 if settled.gap + doubt <= target or self.limits.rough:
                     self.point = settled
@@ -273,7 +266,7 @@ class _Rounds:
         beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
         scores = dual.linear + self.cache.product(beta)
         candidates = candidates_of(dual, scores, rough)
-        if len(candidates) > self.tuning.whole * dual.n_samples:
+        if len(candidates) > NEARLY_ALL * dual.n_samples:
             return dual.linear_minimiser(scores)
         few = dual.part(candidates)
         limits = replace(limits, cache_bytes=self.cache.free_bytes)

@@ -24,9 +24,8 @@ WORST = 0.2
 BLOCK_SHARE = 0.5
 # A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
 LEAST_SPACE = 2048
-# For a product, the rows with a coefficient are copied if they are fewer than this share of all.
-FEW = 0.4
-# A working set of this share of all samples takes in the rest, if all of K fits the memory.
+# A working set of this share of all samples takes in the rest, if all of K fits the memory; so does a fit of which a
+# part has this share of support vectors.
 NEARLY_ALL = 0.5
 
 
@@ -241,7 +240,7 @@ class KernelCache:
         known = known[self._place[known].argsort()]
         # Sums over pieces are in float64.
         for piece in pieces(self._n_rows, self._bytes_per_row):
-            total += combined(beta[known[piece]], self._rows[piece])
+            total += beta[known[piece]].astype(self.dtype) @ self._rows[piece]
         elsewhere = np.where(self._place < 0, beta, 0.0)
         return total + self.gram.dot(elsewhere, self.dtype) if elsewhere.any() else total
 
@@ -286,10 +285,3 @@ def padded(size: int) -> int:
     from slabsvm.compiled.descent import LANES
 
     return -(-size // LANES) * LANES
-
-
-def combined(coefficients: FloatArray, rows: AnyFloatArray) -> AnyFloatArray:
-    """Return the combination of rows, shape (m,), with these coefficients, in the rows' precision."""
-    factors = coefficients.astype(rows.dtype)
-    moved = np.flatnonzero(factors)
-    return factors @ rows if len(moved) > FEW * len(factors) else factors[moved] @ rows[moved]
