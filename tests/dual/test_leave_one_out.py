@@ -143,3 +143,14 @@ def test_single_precision_changes_leave_one_out_scores_of_a_large_face_by_little
     assert (solution.multipliers > 0).any(axis=0).sum() > loo.SMALL
     error = np.abs(single - double)
     assert 0 < error.max() < 1e-3 * double.std()
+
+
+def test_scores_of_many_rows_without_an_optimum_are_estimates_of_unknown_error():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    K = problems.rbf(1.0)(X, X)
+    dual = one_class_slab(np.ones(60), 0.2, 0.1, 0.5)
+    rough = loop.solve(dual, Dense(K), tol=TIGHT, max_iter=3)
+    assert not rough.converged
+    left_out = leave_one_out(dual, Dense(K), rough, exact=30)
+    assert left_out.error == np.inf
+    np.testing.assert_array_equal(left_out.scores, closed_form(dual, Dense(K), rough).scores)

@@ -122,7 +122,8 @@ class OneClassSlabSVM(SupportVectorDetector):
         is 0. Up to 2,000 distinct rows, all are exact to within the duality gap. With more rows, those of some hundreds
         of support vectors are exact; the others are closed-form estimates, corrected by the exact ones
         (docs/developers/leave-one-out.md). If the free support vectors are more than 2,000, and their number times that
-        of the rows more than 33 million, all are closed-form estimates. Only with offsets="leave-one-out".
+        of the rows more than 33 million, or if a fit of more than 2,000 rows has not converged, all are closed-form
+        estimates. Only with offsets="leave-one-out".
     loo_error_ : float
         The error of the planes that comes from estimated leave-one-out scores, in the planes' unit. It is 0 if all
         scores are exact, as nearly always up to 2,000 distinct rows. With more rows it is the standard error of the
