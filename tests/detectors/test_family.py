@@ -372,7 +372,8 @@ def test_no_rule_takes_what_holds_none():
         for nothing in (np.empty((0, 3)), np.empty((3, 0)), sp.csr_array((0, 3)), np.ones(3)):
             with pytest.raises(ValueError, match=r"0 sample|0 feature|Expected 2D array"):
                 rule(nothing)
-        for bad in (np.full((5, 2), np.nan), 1e200 * np.random.default_rng(0).normal(size=(9, 2))):
+        gap = sp.csr_array([[0.0, 1.0], [2.0, np.nan], [3.0, 4.0]])
+        for bad in (np.full((5, 2), np.nan), gap, 1e200 * np.random.default_rng(0).normal(size=(9, 2))):
             with pytest.raises(ValueError, match=r"(?s)overflows float64 or is not a number.*Scale the features"):
                 rule(bad)
 

@@ -211,3 +211,13 @@ def test_models_of_other_kernels_keep_their_support_vectors(X):
         assert type(model.support_vectors_) is type(data)
         assert (model.support_vectors_ != data[model.support_]).sum() == 0
     assert OneClassSlabSVM(kernel="precomputed").fit(X @ X.T).support_vectors_.shape == (0, 0)
+
+
+@pytest.mark.parametrize(("exponent", "dtype"), [(-300, "f8"), (-160, "f8"), (155, "f8"), (-24, "f4"), (20, "f4")])
+@pytest.mark.parametrize("kernel", [Chi2(), Intersection()])
+def test_blocks_of_any_size_are_of_that_size(kernel, exponent, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 6)) * (rng.random((40, 6)) < 0.6)
+    scaled = (X * 10.0**exponent).astype(dtype)
+    found = kernel.block(scaled, scaled).astype(np.float64) / 10.0**exponent
+    np.testing.assert_allclose(found, kernel.block(X, X), rtol=0, atol=8 * 6 * np.finfo(dtype).eps)

@@ -124,6 +124,8 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
             wrong = ~(weights >= 0)
             if wrong.any():
                 raise cells.error("a weight must be a number, and at least 0", int(wrong.argmax()))
+            if not weights.any():
+                raise cells.error("all weights are 0, so no row counts")
         names = [str(number + 1) for number in range(len(table))]
         if encoder.id_column is not None:
             names = cells_of(table, columns, encoder.id_column).named()

@@ -101,7 +101,7 @@ class LineWriter:
         self._file.write("".join(map(self._line.__mod__, zip(*columns, strict=True))))
 
     def quoted(self, texts: Sequence[Any]) -> Sequence[Any]:
-        """Return texts, in quotes where they hold what has a meaning between cells, or numbers as they are."""
+        """Return texts, or numbers as texts, in quotes where they hold what has a meaning between cells."""
         doubled = (str(text).replace('"', '""') for text in texts)
         return [f'"{text}"' if self._special.search(text) else text for text in doubled]
 

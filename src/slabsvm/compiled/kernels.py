@@ -125,7 +125,8 @@ def intersection_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any
             out[i, first:last] = sums
 
 
-@_compiled
+# A compiler that may reorder products would multiply x by z first, which underflows or overflows.
+@compiler(error_model="numpy", fastmath=False)
 def chi2_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> None:
     """Write out[i, j] = sum_k 2 x_ik z_jk / (x_ik + z_jk) for CSR rows x > 0 and right = z', (d, n_right), z >= 0."""
     n_left, n_right = out.shape
@@ -139,7 +140,6 @@ def chi2_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> Non
                 x = data[position]
                 z = right[indices[position], first:last]
                 for j in range(last - first):
-                    # No product of both overflows.
                     sums[j] += z[j] * (x / (x + z[j]))
             for j in range(last - first):
                 out[i, first + j] = sums[j] + sums[j]

@@ -14,6 +14,8 @@ import scipy.sparse as sp
 # is the smallest normal number, times a number of terms.
 SMALLEST_SQUARE = 2.0**10 * float(np.finfo(np.float64).tiny)
 
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
 # How scikit-learn begins its errors of what a table of numbers may not hold.
 ERRORS_OF_CELLS = ("could not convert string", "Input X contains NaN")
 REMEDY_OF_CELLS = (
@@ -57,6 +59,15 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
             f"{name} holds a whole number beyond the largest number of float64, 1.8e308 ({error}). Scale {name}, or "
             "take logarithms."
         ) from error
+
+
+def is_plain(X: Any) -> bool:
+    """Return whether X is what it must become: a C-contiguous table of finite float64 or float32, of no subclass."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in FLOATS or not X.flags.c_contiguous or X.size == 0:
+        return False
+    # A sum that overflows says nothing, and is left to a closer look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(X.sum())
 
 
 def canonical(X: Any) -> Any:

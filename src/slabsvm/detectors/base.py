@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import canonical, reading, without_unit
+from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies
 from slabsvm.fitted import recall
 from slabsvm.fitted.diagnosis import made_by_few
@@ -364,6 +364,10 @@ def checked_rows(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int, accept_sparse: str | bool = "csr"
 ) -> Any:
     """Return rows as a dense array or canonical CSR matrix of floats; at least so many to learn from (reset)."""
+    least = least if reset else 1
+    # `validate_data` would return plain rows as they are, and takes longer for one row than its score.
+    if is_plain(X) and len(X) >= least and takes_unnamed(estimator, X.shape[1], reset=reset):
+        return X
     with reading(X):
         X = validate_data(
             estimator,
@@ -372,7 +376,7 @@ def checked_rows(
             accept_sparse=accept_sparse,
             dtype=[np.float64, np.float32],
             order="C",
-            ensure_min_samples=least if reset else 1,
+            ensure_min_samples=least,
         )
     return canonical(sp.csr_array(X)) if sp.issparse(X) else X
 
@@ -390,6 +394,15 @@ def scale_by_few(detector: Detector, X: Any) -> str:
 def distinct_of(detector: Detector, X: Any, weights: FloatArray) -> Distinct:
     """Return which rows are the same sample for a fitted detector."""
     return detector._distinct(rows_of(detector, X), weights)
+
+
+def takes_unnamed(estimator: Any, n_features: int, *, reset: bool) -> bool:
+    """Return whether an estimator takes so many features without names, which with reset it then expects."""
+    if "feature_names_in_" in estimator.__dict__:
+        return False
+    if reset:
+        estimator.n_features_in_ = n_features
+    return bool(n_features == estimator.n_features_in_)
 
 
 def nameless(model: T) -> T:

@@ -107,7 +107,7 @@ class Subspace(KernelModel):
         return np.asarray(np.nan_to_num(found, nan=np.inf))
 
     def _images_left_over(self, kernel: Kernel, X: Any, reconstructions: FloatArray) -> FloatArray:
-        samples = kernel.prepare(self.expansion.samples)
+        samples = self.expansion.prepared(kernel)
         images = kernel.prepare(X)
         images = images.toarray() if sp.issparse(images) else images
         found = [image - part @ samples for image, part in zip(images, reconstructions, strict=True)]

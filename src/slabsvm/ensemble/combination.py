@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import config_context
 from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
@@ -227,10 +226,12 @@ def viewed(view: Any, X: Any) -> Any:
         return X
     if sp.issparse(X):
         X = X.toarray()
-    with config_context(transform_output="default"), np.errstate(over="ignore", invalid="ignore"):
-        rows = view.transform(X)
     if isinstance(view, NormalScores):
-        return rows
+        return view.scores_of(X)
+    # As `StandardScaler.transform` does, without its checks, which take longer than one row.
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = np.subtract(X, view.mean_, dtype=X.dtype, casting="same_kind")
+        rows /= view.scale_
     largest = np.finfo(rows.dtype).max
     return np.clip(rows, -largest, largest, out=rows)
 

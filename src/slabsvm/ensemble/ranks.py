@@ -97,10 +97,13 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> FloatArray:
         """Return the normal scores of rows, shape (n_samples, n_features), float64."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
+        return self.scores_of(self._checked(X, reset=False))
+
+    def scores_of(self, X: Any) -> FloatArray:
+        """Return the normal scores of rows that were checked, shape (n_samples, n_features), float64."""
         with np.errstate(over="ignore"):
             slopes = 1.0 / self.scale_
-        return _continued(X, self.values_, self.scores_, slopes)
+        return _continued(X.astype(np.float64, copy=False), self.values_, self.scores_, slopes)
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return values of which rows, shape (n_samples, n_features), are the normal scores; between values the middle.

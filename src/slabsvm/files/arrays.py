@@ -94,8 +94,10 @@ class Header:
         # A literal of Python that is none, or of no header, fails in many ways.
         except Exception as error:
             raise ArrayError(f"{name} begins as nothing that NumPy writes") from error
-        if len(shape) > MOST_DIMENSIONS or not all(0 <= length < FIRST_NO_LENGTH for length in shape):
-            raise ArrayError(f"{name} claims {len(shape)} dimensions, or one of no length")
+        if len(shape) > MOST_DIMENSIONS:
+            raise ArrayError(f"{name} claims {len(shape)} dimensions")
+        if not all(0 <= length < FIRST_NO_LENGTH for length in shape):
+            raise ArrayError(f"{name} claims a length below 0, or beyond all memory")
         if dtype.hasobject:
             raise ArrayError(f"{name} holds Python objects")
         if dtype.kind not in "biuf":

@@ -137,8 +137,8 @@ def _moments(X: Any, weights: FloatArray | None) -> tuple[FloatArray, FloatArray
     shares = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
     if sp.issparse(X):
         means, variances = mean_variance_axis(X.astype(np.float64), axis=0, weights=shares)
-        # Rounding may make less than nothing of it.
-        return means, np.maximum(variances, 0.0)
+        # Rounding may make less than nothing of it, and NaN is left out.
+        return means, np.full(len(means), np.nan) if np.isnan(X.data).any() else np.maximum(variances, 0.0)
     means = shares @ X.astype(np.float64, copy=False)
     return means, shares @ np.square(X - means)
 

@@ -19,7 +19,7 @@ line from the mean of the near samples, sum_i p_i x_i, to x. What it changes by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces, product
+from slabsvm.runtime.arrays import FloatArray, IndexArray, Rows, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
@@ -36,6 +36,8 @@ from slabsvm.runtime.objects import cached_property
 BLOCK_BYTES = 2**24
 # Of sums of exponentials whose exponents are all less, nothing is left.
 LEAST_EXPONENT = -float(np.finfo(np.float64).max)
+# Prepared samples of more bytes are not kept from one call to the next.
+KEPT_BYTES = 2**26
 # Bytes of kernel values, or of features, that are held at once to tell which samples are near.
 NEIGHBOUR_BYTES = 2**22
 # A sample of less weight is no neighbour.
@@ -68,7 +70,7 @@ class Expansion:
     def chunks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
         """Yield stretches of rows with the sums; ValueError names a row where a kernel function is not finite."""
         kernel = self.kernel
-        samples = self.samples if kernel is None else kernel.prepare(self.samples)
+        samples = self.samples if kernel is None else self.prepared(kernel)
         n_samples = len(self.coefficients)
         at_once = n_samples if kernel is None else min(n_samples, kernel.columns_at_once or n_samples)
         for rows in pieces(X.shape[0], 8 * at_once, BLOCK_BYTES):
@@ -99,7 +101,7 @@ class Expansion:
         """
         kernel = self.kernel
         assert isinstance(kernel, RBF)
-        right = kernel.prepare(self.samples)
+        right = self.prepared(kernel)
         coefficients = np.abs(self.coefficients.reshape(len(self.coefficients), -1)[:, -1])
         mass = np.empty(X.shape[0])
         for rows in pieces(X.shape[0], 8 * len(coefficients), BLOCK_BYTES):
@@ -116,10 +118,23 @@ class Expansion:
                 mass[rows] = largest + np.log(np.multiply(shares, coefficients, out=shares).sum(axis=1))
         return mass
 
+    def prepared(self, kernel: Kernel) -> Rows:
+        """The samples in the form that the kernel computes from, kept for the next call if it is small."""
+        prepared = self.__dict__.get("_kept")
+        if prepared is None:
+            prepared = kernel.prepare(self.samples)
+            if (prepared.data if sp.issparse(prepared) else prepared).nbytes <= KEPT_BYTES:
+                self.__dict__["_kept"] = prepared
+        return prepared
+
     @cached_property
     def soft_neighbours(self) -> SoftNeighbours | None:
         """What says which samples are near a row, under the RBF kernel; None under others."""
         return SoftNeighbours(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: what is kept besides is made again."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @dataclass(frozen=True)

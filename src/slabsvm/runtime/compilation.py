@@ -34,9 +34,10 @@ _logged: set[str] = set()
 
 def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a loop at its first call; options are numba's, beside the common ones."""
+    options = {"fastmath": set(FASTMATH), **options}
 
     def compiled(function: Callable[..., Any]) -> Any:
-        loop = _numba.njit(nogil=True, fastmath=set(FASTMATH), **options)(function)
+        loop = _numba.njit(nogil=True, **options)(function)
         # With NUMBA_DISABLE_JIT a loop is the plain function, which has nothing to keep.
         if loop is not function:
             try:
