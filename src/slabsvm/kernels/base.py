@@ -116,6 +116,11 @@ class Kernel(ABC):
         """Return sum_j c_j k(x_i, z_j) between prepared rows, shape (n_left,) or (n_left, q) for c (n_right, q)."""
         return product(np.asarray(self.block(left, right)), coefficients)
 
+    def exponents(self, left: Rows, right: Rows) -> AnyFloatArray:
+        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: -inf where k is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.block(left, right))
+
     @abstractmethod
     def diagonal(self, X: Rows) -> FloatArray:
         """Return k(x, x) of each row of X (not prepared), shape (n,)."""

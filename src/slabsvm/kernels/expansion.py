@@ -91,7 +91,7 @@ class Expansion:
 
     @ONE_BLAS_THREAD
     def log_mass(self, X: Any, *, own: bool = False, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
-        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), under the RBF kernel.
+        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a local kernel.
 
         It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
         coefficients count. -inf for rows whose distances overflow.
@@ -100,7 +100,7 @@ class Expansion:
         rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
         """
         kernel = self.kernel
-        assert isinstance(kernel, RBF)
+        assert kernel is not None
         right = self.prepared(kernel)
         coefficients = np.abs(self.coefficients.reshape(len(self.coefficients), -1)[:, -1])
         mass = np.empty(X.shape[0])
