@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -187,5 +188,5 @@ class TestRivals:
         b = (distances**2).mean(axis=1) / 2
         log_density = -d / 2 * np.log(variances) - b[:, None] / variances
         density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-        mean = np.trapezoid(density * variances, variances) / np.trapezoid(density, variances)
+        mean = trapezoid(density * variances, variances) / trapezoid(density, variances)
         assert (np.argsort(rivals.diffusion_time(distances)) == np.argsort(-mean)).all()

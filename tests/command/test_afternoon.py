@@ -56,7 +56,8 @@ def with_thousands(frame):
     """Bars between the cells, quotes, commas between thousands, and American times."""
     draw = np.random.default_rng(len(frame))
     times = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.sort(draw.integers(0, 60 * 1440, len(frame))), "min")
-    found = (1000 * frame).map("{:,.1f}".format).assign(**{"Batch No": np.arange(len(frame)) + 7000})
+    found = (1000 * frame).apply(lambda cells: cells.map("{:,.1f}".format))
+    found = found.assign(**{"Batch No": np.arange(len(frame)) + 7000})
     return found.assign(when=times.strftime("%m/%d/%Y %I:%M %p")).to_csv(index=False, sep="|", quoting=1)
 
 

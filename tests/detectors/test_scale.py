@@ -103,7 +103,7 @@ def test_the_column_is_named_and_one_is_enough():
         RNG.lognormal(sigma=2.0, size=(300, 3)),
         RNG.poisson(0.02, (300, 4)).astype(float),
         np.where(RNG.random((300, 40)) < 0.02, 9.0, 0.0) + np.eye(300, 40),
-        sp.random_array((300, 50), density=0.05, rng=RNG, format="csr"),
+        sp.random_array((300, 50), density=0.05, random_state=RNG, format="csr"),
         np.ones((30, 3)) + 1e-9 * np.eye(30, 3),
         with_outliers()[:15],
         np.vstack([USUAL, USUAL + 1e9]),

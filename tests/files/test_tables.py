@@ -327,8 +327,8 @@ class TestArrays:
             (b"{'descr': '<U2', 'fortran_order': False, 'shape': (2, 1)}", "it holds values of the type '<U2'"),
             (b"{'descr': '<f12', 'fortran_order': False, 'shape': (2, 1)}", "begins as nothing|has 16 bytes for that"),
             (b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"1, " * 65 + b")}", "it claims 65 dimensions"),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (-2, 1)}", "a length below 0, or beyond all memory"),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1" + b"0" * 900 + b")}", "a length below 0, or beyond all memory"),
+            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (-2, 1)}", "a length below 0"),
+            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1" + b"0" * 900 + b")}", "a length below 0"),
             (b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9, " * 900 + b")}", "it claims 900 dim"),
         ],
     )

@@ -233,11 +233,11 @@ def test_dask_arrays_are_learned_where_they_are():
 
 @pytest.mark.slow
 def test_sparse_rows_have_the_member_too():
-    rows = sp.random_array((300, 30), density=0.2, rng=0, format="csr")
-    strange = sp.random_array((6, 30), density=0.2, rng=1, format="csr") * 5
+    rows = sp.random_array((300, 30), density=0.2, random_state=0, format="csr")
+    strange = sp.random_array((6, 30), density=0.2, random_state=1, format="csr") * 5
     found = AutoSlabSVM().fit(rows, known_outliers=strange, known_positives=rows[:2] * 0.9)
     assert found.member_names_[-1] == "classifier, as they are"
-    assert (found.predict(sp.random_array((50, 30), density=0.2, rng=2, format="csr") * 5) == -1).all()
+    assert (found.predict(sp.random_array((50, 30), density=0.2, random_state=2, format="csr") * 5) == -1).all()
     np.testing.assert_allclose(found.explain(strange).sum(axis=1), found.decision_function(strange), atol=1e-9)
 
 
@@ -392,7 +392,7 @@ class TestToLabel:
         assert plain.to_label(np.repeat(NEW[:1], 3, axis=0), 2).shape == (2,)
 
     def test_sparse_rows_are_asked_about_too(self):
-        rows = sp.random_array((200, 30), density=0.2, rng=0, format="csr")
+        rows = sp.random_array((200, 30), density=0.2, random_state=0, format="csr")
         assert len(AutoSlabSVM().fit(rows).to_label(rows[:50], 5)) == 5
 
     @pytest.mark.parametrize("n", [0, -1, 1.5])

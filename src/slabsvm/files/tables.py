@@ -205,11 +205,16 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     return frame
 
 
+def _is_text(column: Any) -> bool:
+    """Return whether a column holds nothing but texts and gaps; before pandas 3 these are objects."""
+    return is_text(column) or (column.dtype == object and _pandas().api.types.infer_dtype(column) == "string")
+
+
 def _with_numbers(frame: Any, how: Reading) -> Any:
     """Return a table in which texts with marks between thousands are numbers, where the decimal mark is known."""
     if (writing := THOUSANDS.get(how.decimal)) is not None:
         for name, cells in frame.items():
-            if is_text(cells) and name not in how.texts and name not in how.ids:
+            if _is_text(cells) and name not in how.texts and name not in how.ids:
                 texts = cells.dropna().unique()
                 numbers = {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in texts}
                 frame[name] = cells if None in numbers.values() else cells.map(numbers).astype(float)
@@ -222,7 +227,7 @@ def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> 
     written gives columns as they are written.
     """
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
-    firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if is_text(cells))
+    firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if _is_text(cells))
     commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
     if numbers and (separator == ";" or any(commas)):
         found = written(numbers)
