@@ -2,7 +2,7 @@
 
 The kernels of other processors are asked for by OPENBLAS_CORETYPE, which the OpenBLAS in NumPy's and SciPy's wheels
 obeys where it holds them. What it made of the wish is read back: kernels that it did not take, or that the processor
-cannot run, are named and not counted. Each kind of kernels runs with one thread of BLAS and with two.
+cannot run, are named and not counted. Each kind of kernels runs with one thread of BLAS, and what is quick with two.
 
 Both ends of every dependency's range are environments of their own, made on first use: .venv-oldest holds the lower
 bounds of both pyproject.toml files, of what the tests need, too, and .venv-newest what pip finds below the upper ones.
@@ -26,7 +26,9 @@ KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
 # What continuous integration runs, with so many threads of BLAS: instruction sets of 128, 256 and 256 bits, the last
 # with fused products.
 FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
-NUMBERS = "numeric and not contract"
+NUMBERS = ("-m", "numeric and not contract", "tests")
+# Answers are the same bits for any number of threads of BLAS: another number runs what is quick.
+QUICK = ("-m", "numeric and not contract and not slow", "tests")
 # Tests of the pages need a builder of pages and a browser, which nobody installs to use the package.
 ELSEWHERE = ("docs", "browser", "dev", "benchmarks", "campaigns")
 EVERYTHING = ("tests", "reproduction/tests", "--ignore=tests/docs")
@@ -56,7 +58,7 @@ class Cell:
     python: Path
     kernels: str | None
     n_threads: int
-    tests: tuple[str, ...] = ("-m", NUMBERS, "tests")
+    tests: tuple[str, ...] = NUMBERS
 
     @property
     def environment(self) -> dict[str, str]:
@@ -70,12 +72,18 @@ class Cell:
 def main() -> int:
     asked = arguments()
     python = Path(sys.executable)
-    wishes = FEW if asked.few else tuple((kernels, n) for kernels in KERNELS for n in (1, 2))
-    cells = [] if asked.ends_only else [Cell(python, kernels, n_threads) for kernels, n_threads in wishes]
+    cells = [Cell(python, kernels, n_threads) for kernels, n_threads in FEW]
+    if not asked.few:
+        cells = [
+            Cell(python, kernels, n_threads, tests)
+            for kernels in KERNELS
+            for n_threads, tests in ((1, NUMBERS), (2, QUICK))
+        ]
+    cells = [] if asked.ends_only else cells
     if asked.ends_only or not (asked.few or asked.kernels_only):
         for age in ("oldest", "newest"):
             python = environment(age)
-            cells += [Cell(python, None, 1, EVERYTHING), Cell(python, None, 2)]
+            cells += [Cell(python, None, 1, EVERYTHING), Cell(python, None, 2, QUICK)]
     lines, failed, counted = [], 0, 0
     for cell in cells:
         said, passed = run(cell, asked.pytest)
