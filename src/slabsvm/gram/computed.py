@@ -231,6 +231,8 @@ class OneHeld:
             m = samples.shape[0]
             if 8 * m * sum(table.shape[0] for table in (samples, *self._tables)) > self._capacity:
                 raise MemoryError(f"Kernel values of more than {self._capacity:.3g} bytes are not held.")
+            # Where this fails, what there was must not be taken for the other kernel's.
+            self._key = None
             self._gram = gram_of(kernel, samples, n_threads).held()
             self.values = [kernel(table, samples) for table in self._tables]
             self._key = key

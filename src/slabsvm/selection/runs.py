@@ -54,7 +54,7 @@ JournalPath = str | os.PathLike[str] | None
 
 Progress = Callable[[int, int, float], object]
 
-MOST_BYTES = 2**29  # of kernel values: where they take more, candidates are fitted independently
+MOST_BYTES = 2**28  # of kernel values at one gamma: where they take more, candidates are fitted independently
 CHECKSUM = "checksum"
 LONGEST = 1 << 26  # bytes; no record is so long, and of a file without ends of lines no more than this is in memory
 

@@ -99,8 +99,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     reuse : bool, default=True
         Whether RBF support vector detectors of this package share kernel values on each fold, and start from each
         other's solutions. The outcome equals that of independent fits to within the solver's tolerance. Each thread
-        holds a matrix of (training rows + held-out rows + synthetic outliers) x training rows; above 512 MiB fits are
-        independent.
+        holds up to two matrices of (training rows + held-out rows + synthetic outliers) x training rows; above 256 MiB
+        each fits are independent.
 
     Attributes
     ----------
