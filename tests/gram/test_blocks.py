@@ -59,6 +59,23 @@ def test_threads_change_no_bit_of_a_product(dtype):
     np.testing.assert_array_equal(one, five)
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_upper_triangle_that_fits_is_computed_once_and_changes_no_bit(monkeypatch, n_threads):
+    X, x = rows(RBF(0.3)), np.random.default_rng(1).normal(size=(M, 2))
+    n_values = []
+    block = RBF.block
+    monkeypatch.setattr(RBF, "block", lambda *given: (n_values.append(given[-1].size), block(*given)))
+    half = 4 * M * (M + module.TILE) // 2
+    kept, computed = (Blocks(Computed(RBF(0.3), X, n_threads), np.float32, room) for room in (half, half - 1))
+    for n in (M, M - 30, M):
+        np.testing.assert_array_equal(kept.times(x[:n], slice(0, n)), computed.times(x[:n], slice(0, n)))
+    n_values.clear()
+    kept.times(x)
+    assert sum(n_values) == 0
+    computed.times(x)
+    assert M * M / 2 < sum(n_values) <= half / 4
+
+
 def test_a_thread_that_divides_its_own_task_waits_for_no_other():
     gram, done = Computed(RBF(0.3), rows(RBF(0.3)), 2), []
     with ThreadPoolExecutor(1) as other:

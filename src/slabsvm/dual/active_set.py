@@ -50,7 +50,8 @@ GAP = 1e-7
 ADDED = 0.01
 # What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
 LEAST, MOST = 1e-12, 1e-2
-# Events on a path: most have less than five.
+# Events on a path: most have less than five. The work of a path grows with their square and with the samples, and of
+# MEDIUM samples or more it is bounded by what so many events take with MEDIUM.
 EVENTS = 100
 # Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with so
 # many more, or twice as many, it seldom does.
@@ -217,10 +218,11 @@ class ActiveSet:
             np.empty((n_sets, c)),
             np.empty((n_sets, m), dtype=np.int64),
         )
+        most = EVENTS if drive is not None else int(EVENTS * min(1.0, np.sqrt(MEDIUM / m)))
         drive = np.zeros(m + c) if drive is None else drive
         todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
         while len(todo):
-            follow(self._base(distances), leaving, begins, todo, drive, EVENTS, ends, missing)
+            follow(self._base(distances), leaving, begins, todo, drive, most, ends, missing)
             todo = todo[missing[todo] >= 0]
             if len(todo):
                 self.compute(np.concatenate([missing[todo], self._more(nearest)]))
@@ -390,10 +392,11 @@ def _optima(dual: Dual, gram: Gram, multipliers: FloatArray, scores: FloatArray,
         # What counts of one plane is beta, and whether it is between the caps of both.
         lowest, highest = np.sort(dual.signs[:, None] * dual.caps, axis=0)
         inside = (beta > (1 - ROUNDING) * lowest) & (beta < (1 - ROUNDING) * highest)
-        one = ActiveSet(dual, gram, Point(dual, multipliers, scores), np.repeat(inside[None], 2, axis=0), allowed)
-        found = one.optimum()
-        if found is not None:
-            yield found
+        if inside.sum() <= MEDIUM:
+            one = ActiveSet(dual, gram, Point(dual, multipliers, scores), np.repeat(inside[None], 2, axis=0), allowed)
+            found = one.optimum()
+            if found is not None:
+                yield found
 
 
 def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:

@@ -60,7 +60,7 @@ SAMPLED_WORK, FEW_FREE = 4_000_000_000, 1000
 # How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
 AROUND, PARTS = 8, 8
 # Where a smaller share of the paths arrives they say nothing of the others.
-ARRIVED = 1 / 16
+ARRIVED = 1 / 4
 # Of more than SMALL samples, paths that do not arrive go on by descents if what is unknown of their ends moves a plane
 # by more than this share of its standard error.
 DESCENDED = 0.25
@@ -215,7 +215,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
         known[new] = True
         donors = np.flatnonzero(known & (reach == 0.0))
         last = number >= min(most, MOST_SAMPLED, size)
-        if len(donors) < (min(2 * PARTS, size) if last else ARRIVED * len(places)):
+        if len(donors) < max(ARRIVED * len(places), min(2 * PARTS, size) if last else 0):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
         scores, errors = corrected(donors), np.zeros(dual.n_planes)

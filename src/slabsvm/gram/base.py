@@ -238,7 +238,7 @@ class Blocks:
     gram : Gram
     dtype : float32 or float64
     cache_bytes : float
-        What K may take; if it takes more it is computed at each pass.
+        What K may take. If half of K fits, products keep its upper triangle; if not, they compute it each time.
     matrix : (m, m) array or None
         K, where it is held already.
     """
@@ -254,6 +254,9 @@ class Blocks:
         self.matrix = matrix
         if matrix is None and gram.n_samples**2 * np.dtype(dtype).itemsize <= cache_bytes:
             self.matrix = gram.block(np.arange(gram.n_samples), None, dtype)
+        half = gram.n_samples * (gram.n_samples + TILE) // 2
+        self._keeps_tiles = half * np.dtype(dtype).itemsize <= cache_bytes
+        self._tiles: dict[tuple[int, int], AnyFloatArray] = {}
 
     def among(self, rows: IndexArray, columns: IndexArray) -> AnyFloatArray:
         """Return K[rows][:, columns]."""
@@ -310,9 +313,7 @@ class Blocks:
             scratch = np.empty(TILE * TILE, dtype=self.dtype)
             for start in range(first, n, TILE):
                 others = slice(start, min(start + TILE, n))
-                rows, columns = np.arange(some.start, some.stop), np.arange(others.start, others.stop)
-                tile = scratch[: len(rows) * len(columns)].reshape(len(rows), len(columns))
-                self.gram.block(rows, columns, self.dtype, out=tile)
+                tile = self._tile(first, start, scratch)[: some.stop - first, : others.stop - start]
                 total[some] += tile @ unit[others]
                 if start > first:
                     total[others] += tile.T @ unit[some]
@@ -321,3 +322,15 @@ class Blocks:
             bands = range(band, min(band + len(sums) * TILE, n), TILE)
             self.gram.divide(add, sums[: len(bands)], bands)
         return np.asarray(sums.sum(axis=0))
+
+    def _tile(self, first: int, start: int, scratch: AnyFloatArray) -> AnyFloatArray:
+        """Return the tile of K whose rows and columns begin there; in scratch, (TILE * TILE,), if none are kept."""
+        if (first, start) in self._tiles:
+            return self._tiles[first, start]
+        rows, columns = (np.arange(begin, min(begin + TILE, self.gram.n_samples)) for begin in (first, start))
+        size = len(rows) * len(columns)
+        tile = (np.empty(size, self.dtype) if self._keeps_tiles else scratch[:size]).reshape(len(rows), len(columns))
+        self.gram.block(rows, columns, self.dtype, out=tile)
+        if self._keeps_tiles:
+            self._tiles[first, start] = tile
+        return tile

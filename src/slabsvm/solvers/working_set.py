@@ -160,8 +160,8 @@ class KernelCache:
 
     @property
     def blocks(self) -> Blocks:
-        """All of K, held where the cache holds everything."""
-        return Blocks(self.gram, self.dtype, 0.0, self.matrix if self.holds_everything else None)
+        """All of K, held where the cache holds everything; else what products keep of it may take what is free."""
+        return Blocks(self.gram, self.dtype, self.free_bytes, self.matrix if self.holds_everything else None)
 
     @property
     def most_rows(self) -> int:
