@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -75,6 +77,25 @@ def test_records_come_in_the_order_of_the_cells(tmp_path, n_jobs):
     )
     assert records == EXPECTED
     assert len(steps) == len(SQUARES)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows knows no such signals")
+def test_an_interruption_waits_until_all_cells_are_handed_to_the_threads(tmp_path, monkeypatch):
+    submitted = []
+
+    def submit(pool, task, cell):
+        # In the midst of this the pool's lock can be held, which its threads wait for.
+        signal.raise_signal(signal.SIGINT)
+        submitted.append(cell)
+        return original(pool, task, cell)
+
+    original = ThreadPoolExecutor.submit
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
+    said = []
+    with pytest.raises(KeyboardInterrupt):
+        protocol.run(SQUARES, square, tmp_path / "journal", n_jobs=2, stopping=lambda: said.append("stopping"))
+    assert submitted == SQUARES
+    assert said == ["stopping"]
 
 
 def test_a_finished_run_is_read_without_computing(tmp_path):

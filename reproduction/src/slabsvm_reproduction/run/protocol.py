@@ -8,6 +8,8 @@ done, so that a killed run goes on where it stopped, and a finished one is read 
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -67,7 +69,9 @@ def run(
 
         pool = ThreadPoolExecutor(n_jobs)
         try:
-            for task in as_completed([pool.submit(measure_and_keep, cell) for cell in missing]):
+            with _interruptions_after():
+                tasks = [pool.submit(measure_and_keep, cell) for cell in missing]
+            for task in as_completed(tasks):
                 task.result()
                 advance()
         except KeyboardInterrupt:
@@ -76,6 +80,23 @@ def run(
         finally:
             pool.shutdown(cancel_futures=True)
     return [done[_key(cell)] for cell in cells]
+
+
+@contextmanager
+def _interruptions_after() -> Iterator[None]:
+    """Have an interruption wait until the block is done: within `submit` it can leave a lock held, and threads wait."""
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread may, and it alone is interrupted.
+        yield
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
