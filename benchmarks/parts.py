@@ -6,8 +6,8 @@ Classes: `OpenSetClassifier(method="leave-one-out")` with 1,000 classes of 100 r
 fit by the interior point over its iterations, in Cholesky factors of the same size. Predictions: `decision_function` of
 10,000 support vectors of 16 features, in the least time of the same kernel block by float32 products and exponentials,
 and against scikit-learn's. First fits: 257 rows in a new process with an empty compilation cache, imports included.
-Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training scores. Medians of
-interleaved runs, on one thread.
+Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training scores, and at the defaults,
+also of 5 normal features. Medians of interleaved runs, on one thread.
 """
 
 from __future__ import annotations
@@ -130,16 +130,13 @@ def first_fit(name: str, options: Options) -> Record:
     return {"part": f"first fit, {name}", "size": "257 x 5", "ms": 1e3 * float(np.median(seconds))}
 
 
-def threshold(model: type[OneClassSlabSVM | OnePlane], offsets: str, options: Options) -> Record:
-    """Return the time of a fit with thresholds by left-out or by training scores."""
-    X = clouds(20_000, 16)
-    model(gamma="scale", offsets=offsets).fit(X[:3000])
-    seconds, _ = interleaved({"fit": lambda: model(gamma="scale", offsets=offsets).fit(X)}, min(3, options.repeats))
-    return {
-        "part": f"{model.__name__}, {offsets} thresholds",
-        "size": "20,000 x 16",
-        "ms": 1e3 * float(np.median(seconds["fit"])),
-    }
+def large(name: str, model: OneClassSlabSVM | OnePlane, n_features: int, options: Options) -> Record:
+    """Return the time of a fit of many rows: clouds, or one normal cloud of few features."""
+    n_rows = 20_000
+    X = clouds(n_rows, n_features) if n_features > 5 else np.random.default_rng(0).normal(size=(n_rows, n_features))
+    model.fit(X[:3000])
+    seconds, _ = interleaved({"fit": lambda: model.fit(X)}, min(3, options.repeats))
+    return {"part": name, "size": f"{n_rows:,} x {n_features}", "ms": 1e3 * float(np.median(seconds["fit"]))}
 
 
 def cases(options: Options) -> Iterator[Case]:
@@ -151,9 +148,13 @@ def cases(options: Options) -> Iterator[Case]:
         yield f"prediction {n_rows}", partial(prediction, models, n_rows, options)
     for name in ("OneClassSVM", "OneClassSlabSVM", "AutoSlabSVM"):
         yield f"first fit {name}", partial(first_fit, name, options)
-    for model in (OnePlane, OneClassSlabSVM):
+    for kind in (OnePlane, OneClassSlabSVM):
         for offsets in ("leave-one-out", "training"):
-            yield f"thresholds {model.__name__} {offsets}", partial(threshold, model, offsets, options)
+            name = f"{kind.__name__}, {offsets} thresholds"
+            yield f"thresholds {name}", partial(large, name, kind(gamma="scale", offsets=offsets), 16, options)
+        for n_features in (5, 16):
+            name = f"{kind.__name__}, defaults, {n_features} features"
+            yield f"thresholds {name}", partial(large, name, kind(), n_features, options)
 
 
 def row(record: Record) -> str:

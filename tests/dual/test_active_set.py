@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 
 import problems
 from left_out import LAYOUTS, kernel_matrix, programs
+from slabsvm.compiled import unlearning as compiled
+from slabsvm.dual import active_set
 from slabsvm.dual.active_set import ActiveSet, free_or_next, optimum_from, polished
+from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point
+from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import Tuning
@@ -135,3 +139,37 @@ def test_planes_that_are_one_are_found_so(epsilon):
     assert_feasible(found, K)
     assert np.minimum(*found.multipliers).sum() > 0.1
     assert dual.relative(found.gap, found.objective, 1.0) <= 1e-9
+
+
+def test_no_path_of_many_samples_takes_a_factor_of_most_of_them(monkeypatch):
+    # One sample in both planes suggests that these are one, on which all samples are free that are inside both boxes.
+    K = kernel_matrix("cloud", 200, 0.1, seed=1)
+    dual = one_class_slab(np.ones(200), 0.1, 0.05, 2 / 3)
+    solution = loop.solve(dual, Dense(K), tol=1e-3, tuning=PLAIN)
+    multipliers = solution.multipliers.copy()
+    multipliers[:, multipliers.max(axis=0).argmin()] += 1e-6
+    multipliers = dual.project_sums(multipliers)
+    point = Point(dual, multipliers, K @ dual.beta(multipliers))
+    factored, factor = [], Face.factor
+    monkeypatch.setattr(
+        Face, "factor", lambda face, *given, **how: (factored.append(len(face.samples)), factor(face, *given, **how))
+    )
+    for most in (200, 100):
+        monkeypatch.setattr(active_set, "MEDIUM", most)
+        factored.clear()
+        assert list(active_set._optima(dual, Dense(K), point.multipliers, point.scores, 1e-9))
+        assert (max(factored) > 100) == (most == 200)
+
+
+@pytest.mark.parametrize(("most", "events"), [(200, 100), (50, 50)])
+def test_the_work_of_a_path_does_not_grow_with_the_samples_beyond_some(monkeypatch, most, events):
+    asked, follow = set(), compiled.follow
+    monkeypatch.setattr(compiled, "follow", lambda *given: (asked.add(given[5]), follow(*given)))
+    monkeypatch.setattr(active_set, "MEDIUM", most)
+    K = kernel_matrix("cloud", 200, seed=1)
+    dual = one_class(np.ones(200), 0.1)
+    solution = loop.solve(dual, Dense(K), tol=1e-10)
+    unlearning = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
+    asked.clear()
+    unlearning.without([np.array([sample]) for sample in np.flatnonzero(dual.beta(solution.multipliers))])
+    assert asked == {events}

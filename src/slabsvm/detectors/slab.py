@@ -129,8 +129,8 @@ class OneClassSlabSVM(SupportVectorDetector):
         scores are exact, as nearly always up to 2,000 distinct rows. With more rows it is the standard error of the
         correction by the exact scores; with groups, the error of the closed form for some groups. If no score is exact,
         it is the error of the estimates as closed-form scores; what the closed form leaves out is not in it. It is
-        infinite (not known) if K does not fit `cache_size`, or with groups if no score is exact. Only with
-        offsets="leave-one-out".
+        infinite (not known) if K does not fit `cache_size`, if more than 2,000 rows have few scores that can be
+        exact, or with groups if no score is exact. Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int
