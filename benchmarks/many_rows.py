@@ -4,10 +4,10 @@
 
 DIR has the tables of `tabular.py`. 2,500 rows of each that has more, and 4,000 of every fourth, are learned,
 standardised, where more than 2,000 are distinct. Every support vector is left out exactly, and the planes of these
-scores are the truth, where their own error leaves no more than .005 of the rows in doubt. "Off" is the share of the
-rows whose exact scores other planes accept, less the share that the true ones do. The default fit leaves some hundreds
-of them out; "closed" is the closed form alone. "Beyond" is the share of fits whose planes accept other rows and are off
-by more than twice `loo_error_`. Seconds are processor time of one thread, timed once.
+scores are the truth. Where their own error leaves more than .005 of the rows in doubt, the fit does not count. "Off" is
+the share of the rows whose exact scores other planes accept, less the share that the true ones do. The default fit
+leaves some hundreds of them out; "closed" is the closed form alone. "Beyond" is the share of fits whose planes accept
+other rows and are off by more than twice `loo_error_`. Seconds are processor time of one thread, timed once.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def measure(file: Path, n_rows: int, name: str) -> list[Record]:
         if dual.n_samples > EXACT and solution.status is not Status.DEGENERATE:
             every = leave_one_out(dual, gram, solution, exact=len(X), **how)
             exact, planes = every.scores, dual.offsets(every.scores)
-            wider, narrower = (dual.accepts(exact, planes, sign * every.error).mean() for sign in (1.0, -1.0))
-            if wider - narrower > SURE:
+            wider, narrower = (dual.accepts(exact, planes, sign * every.error) for sign in (1.0, -1.0))
+            if np.average(wider & ~narrower, weights=dual.caps[0]) > SURE:
                 return ours
             closed = closed_form(dual, gram, solution, **how).scores
             truth = accepted(dual, exact, exact)

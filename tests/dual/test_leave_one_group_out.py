@@ -5,7 +5,8 @@ import pytest
 
 import problems
 from left_out import refitted_scores, scores_on_the_same_face
-from slabsvm.dual.leave_one_group_out import leave_one_group_out
+from slabsvm.dual import leave_one_group_out as module
+from slabsvm.dual.leave_one_group_out import groups_left_out, leave_one_group_out
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Solution, Status
@@ -130,3 +131,25 @@ def test_a_plane_whose_free_samples_all_leave_is_taken_over_by_the_next():
                 trained.append(np.abs(solution.scores[group] - exact).max() / spread_of(solution.scores))
     assert len(found) >= 10
     assert np.median(found) < 0.6 * np.median(trained)
+
+
+def test_groups_whose_paths_do_not_arrive_make_no_other_group_exact(monkeypatch):
+    K = problems.rbf(0.3)(X := np.random.default_rng(0).normal(size=(240, 3)), X)
+    dual = one_class(np.ones(240), 0.3)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
+    groups = [(group, group) for group in np.arange(240).reshape(40, 6)]
+    _, arrived = groups_left_out(dual, Dense(K), solution, groups, exact=100)
+    by_paths = module._by_paths
+
+    def none_arrives(*given):
+        found, _, gaps = by_paths(*given)
+        return found, [0.5] * len(found), np.ones_like(gaps)
+
+    monkeypatch.setattr(module, "_by_paths", none_arrives)
+    _, found = groups_left_out(dual, Dense(K), solution, groups, exact=100)
+    sampled = [place for place, error in enumerate(found) if error == 0.5]
+    assert len(sampled) == module.SAMPLED
+    others = np.delete(found, sampled)
+    assert others.any()
+    # What certificates allow was not counted; now it is.
+    assert (others >= np.delete(arrived, sampled)).all()

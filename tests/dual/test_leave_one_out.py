@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import problems
-from left_out import refitted_scores, scores_on_the_same_face, without
+from left_out import kernel_matrix, refitted_scores, scores_on_the_same_face, without
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
@@ -154,3 +154,21 @@ def test_scores_of_many_rows_without_an_optimum_are_estimates_of_unknown_error()
     left_out = leave_one_out(dual, Dense(K), rough, exact=30)
     assert left_out.error == np.inf
     np.testing.assert_array_equal(left_out.scores, closed_form(dual, Dense(K), rough).scores)
+
+
+@pytest.mark.parametrize(("share", "known"), [(0.15, False), (0.6, True)])
+def test_few_paths_that_arrive_say_nothing_of_the_others(monkeypatch, share, known):
+    K = kernel_matrix("cloud", 300, seed=1)
+    dual = one_class_slab(np.ones(300), 0.4, 0.3, 0.5)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
+    assert np.count_nonzero(dual.beta(solution.multipliers)) > 128
+    closed, without_each, rng = closed_form(dual, Dense(K), solution), loo._without_each, np.random.default_rng(0)
+
+    def some_arrive(unlearning, samples):
+        scores, _ = without_each(unlearning, samples)
+        return scores, np.where(rng.random(len(samples)) < share, 0.0, np.inf)
+
+    monkeypatch.setattr(loo, "_without_each", some_arrive)
+    left_out = leave_one_out(dual, Dense(K), solution, exact=100)
+    assert np.isfinite(left_out.error) == known
+    assert np.array_equal(left_out.scores, closed.scores) == (not known)

@@ -50,8 +50,8 @@ GAP = 1e-7
 ADDED = 0.01
 # What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
 LEAST, MOST = 1e-12, 1e-2
-# Events on a path: most have less than five. The work of a path grows with their square and with the samples, and of
-# MEDIUM samples or more it is bounded by what so many events take with MEDIUM.
+# Events on a path: most have less than five. Its work grows with their square and with the samples. Where some of more
+# than MEDIUM samples leave, a path may take as much work as so many events do with MEDIUM.
 EVENTS = 100
 # Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with so
 # many more, or twice as many, it seldom does.

@@ -98,8 +98,8 @@ def groups_left_out(
         return found, [0.0 if certain else np.inf for _, certain in closed]
     some = doubtful[:: -(-len(doubtful) // SAMPLED)]
     by_paths, off, gaps = _by_paths(Unlearning(dual, gram, solution, free), [groups[place] for place in some])
-    # What the certificates allow is no difference.
-    reach = np.sqrt(2.0 * gaps * gram.diagonal.max())
+    # What the certificates of paths that arrive allow is no difference.
+    reach = np.sqrt(2.0 * np.where(np.array(off) > 0, 0.0, gaps) * gram.diagonal.max())
     differences = [
         np.maximum(np.abs(scores - found[place]) - within, 0.0)
         for place, scores, within in zip(some, by_paths, reach, strict=True)

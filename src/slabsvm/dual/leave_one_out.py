@@ -223,8 +223,6 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
             # All are exact.
             break
         number = 2 * number - 1
-        if len(donors) < 2 * PARTS:
-            continue
         # Chance is in who is left out, as parts of them show, and in which of them another takes after.
         parts = np.var([dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)], axis=0, ddof=1)
         draws = np.var([dual.offsets(corrected(donors, seed)) for seed in range(PARTS)], axis=0, ddof=1)

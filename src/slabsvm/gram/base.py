@@ -238,7 +238,8 @@ class Blocks:
     gram : Gram
     dtype : float32 or float64
     cache_bytes : float
-        What K may take. If half of K fits, products keep its upper triangle; if not, they compute it each time.
+        What K may take. It is held where it fits; where half of it does, products keep its upper triangle, and compute
+        it each time where that does not fit either.
     matrix : (m, m) array or None
         K, where it is held already.
     """
@@ -255,8 +256,10 @@ class Blocks:
         if matrix is None and gram.n_samples**2 * np.dtype(dtype).itemsize <= cache_bytes:
             self.matrix = gram.block(np.arange(gram.n_samples), None, dtype)
         half = gram.n_samples * (gram.n_samples + TILE) // 2
-        self._keeps_tiles = half * np.dtype(dtype).itemsize <= cache_bytes
-        self._tiles: dict[tuple[int, int], AnyFloatArray] = {}
+        fits = self.matrix is None and half * np.dtype(dtype).itemsize <= cache_bytes
+        # One after the other, the tiles of the upper triangle, and those that are there.
+        self._kept = np.empty(half, dtype) if fits else None
+        self._present: set[tuple[int, int]] = set()
 
     def among(self, rows: IndexArray, columns: IndexArray) -> AnyFloatArray:
         """Return K[rows][:, columns]."""
@@ -325,12 +328,14 @@ class Blocks:
 
     def _tile(self, first: int, start: int, scratch: AnyFloatArray) -> AnyFloatArray:
         """Return the tile of K whose rows and columns begin there; in scratch, (TILE * TILE,), if none are kept."""
-        if (first, start) in self._tiles:
-            return self._tiles[first, start]
         rows, columns = (np.arange(begin, min(begin + TILE, self.gram.n_samples)) for begin in (first, start))
-        size = len(rows) * len(columns)
-        tile = (np.empty(size, self.dtype) if self._keeps_tiles else scratch[:size]).reshape(len(rows), len(columns))
-        self.gram.block(rows, columns, self.dtype, out=tile)
-        if self._keeps_tiles:
-            self._tiles[first, start] = tile
+        size, room = len(rows) * len(columns), scratch
+        if self._kept is not None:
+            before = first * self.gram.n_samples - first * (first - TILE) // 2 + len(rows) * (start - first)
+            room = self._kept[before:]
+        tile = room[:size].reshape(len(rows), len(columns))
+        if (first, start) not in self._present:
+            self.gram.block(rows, columns, self.dtype, out=tile)
+            if self._kept is not None:
+                self._present.add((first, start))
         return tile

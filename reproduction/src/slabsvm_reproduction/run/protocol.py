@@ -85,18 +85,19 @@ def run(
 @contextmanager
 def _interruptions_after() -> Iterator[None]:
     """Have an interruption wait until the block is done: within `submit` it can leave a lock held, and threads wait."""
-    if threading.current_thread() is not threading.main_thread():
-        # Only the main thread may, and it alone is interrupted.
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        # Only the main thread may, and it alone is interrupted; None is a handler that Python cannot put back.
         yield
         return
     heard: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if heard:
-        signal.raise_signal(signal.SIGINT)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
