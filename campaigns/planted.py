@@ -169,7 +169,11 @@ def sums_of_float32() -> Any:
 @found_by("test_a_weight_of_three_is_three_rows_to_the_last_bit")
 def one_weight_too_heavy() -> Any:
     """The sum of several weights is off by 1e-15"""
-    return after(distinct, "_exact_sums", lambda sums, *_: np.where(sums > sums.min(), sums * (1 + 1e-15), sums))
+    return after(
+        distinct,
+        "_exact_sums",
+        lambda sums, weights, firsts: sums * np.where(np.diff(firsts, append=len(weights)) > 1, 1 + 1e-15, 1.0),
+    )
 
 
 @found_by("test_a_kernel_matrix_times_a_power_of_four_gives_scores_times_it_to_the_last_bit")

@@ -162,6 +162,7 @@ def warnings_are_faults() -> None:
                 if isinstance(value, type) and issubclass(value, Warning) and value.__module__.startswith(name):
                     warnings.simplefilter("ignore", value)
     # Of a column whose decimal mark nothing tells.
-    from sklearn.exceptions import DataConversionWarning
+    from sklearn.exceptions import DataConversionWarning, DataDimensionalityWarning
 
-    warnings.simplefilter("ignore", DataConversionWarning)
+    for category in (DataConversionWarning, DataDimensionalityWarning):
+        warnings.simplefilter("ignore", category)
