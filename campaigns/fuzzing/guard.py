@@ -161,7 +161,7 @@ def warnings_are_faults() -> None:
             for value in vars(module).values():
                 if isinstance(value, type) and issubclass(value, Warning) and value.__module__.startswith(name):
                     warnings.simplefilter("ignore", value)
-    # Of a column whose decimal mark nothing tells.
+    # Of a column whose decimal mark nothing tells, or of which new rows will have values never seen.
     from sklearn.exceptions import DataConversionWarning, DataDimensionalityWarning
 
     for category in (DataConversionWarning, DataDimensionalityWarning):
