@@ -17,6 +17,7 @@ from slabsvm.gram.base import Dense
 from slabsvm.gram.computed import Computed, gram_of
 from slabsvm.kernels.additive import Linear
 from slabsvm.kernels.rbf import RBF
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric
@@ -145,6 +146,7 @@ def test_single_precision_changes_leave_one_out_scores_of_a_large_face_by_little
     assert 0 < error.max() < 1e-3 * double.std()
 
 
+@ONE_BLAS_THREAD
 def test_scores_of_many_rows_without_an_optimum_are_estimates_of_unknown_error():
     X = np.random.default_rng(0).normal(size=(60, 3))
     K = problems.rbf(1.0)(X, X)
@@ -157,6 +159,7 @@ def test_scores_of_many_rows_without_an_optimum_are_estimates_of_unknown_error()
 
 
 @pytest.mark.parametrize(("share", "known"), [(0.15, False), (0.6, True)])
+@ONE_BLAS_THREAD
 def test_few_paths_that_arrive_say_nothing_of_the_others(monkeypatch, share, known):
     K = kernel_matrix("cloud", 300, seed=1)
     dual = one_class_slab(np.ones(300), 0.4, 0.3, 0.5)
