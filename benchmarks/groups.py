@@ -1,18 +1,22 @@
-"""Rows in groups: how near the closed form is to refits without each group, and what recall rows of new groups keep.
+"""Rows in groups: how near left-out scores are to refits, what recall rows of new groups keep, and what groups cost.
 
     python benchmarks/groups.py [--only WORD] [--output FILE.json]
 
-The closed form: 60 problems, 12 with each of five kernels (10 to 40 groups of one to six rows, near each other by .03
+Refits: 60 problems, 12 with each of five kernels (10 to 40 groups of one to six rows, near each other by .03
 or .3 of what parts groups; epsilon 0, .2, 2/3 and 1.5; gamma .02 to 2). Every group that has a support vector is left
 out in turn and the model refitted to a relative gap of 1e-11, with the boxes of the others unchanged. Errors are in
 units of the standard deviation of the exact scores of the same model.
 
 Recall: groups of normal rows around normal centres, new rows each of a group of its own, models at their defaults, each
 with and without groups; and digits with copies that are shifted by a pixel, of which each image is a group.
+
+Cost: default fits with and without groups, one of each, in wall-clock seconds on all processors: normal centres in five
+features, and rows around them half as far apart.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -46,6 +50,9 @@ MODELS = {
 # Groups, rows in each, features, and how far rows of a group are apart beside groups.
 SETTINGS = ((30, 8, 3, 0.1), (100, 5, 3, 0.1), (100, 5, 16, 0.2), (100, 5, 6, 0.5))
 N_DRAWS = 8
+# Rows and groups of the fits that are timed; of so many rows before, so that all is compiled.
+COSTS = ((1000, 20), (1000, 200), (2000, 4), (2000, 20), (5000, 20), (5000, 200), (10_000, 8), (10_000, 100))
+N_COMPILED = 500
 
 
 def problem(kernel: str, seed: int) -> tuple[Dual, np.ndarray, list[np.ndarray]]:
@@ -71,14 +78,14 @@ def refitted_scores(dual: Dual, K: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 def distribution(kernel: str) -> Record:
     """Return the distribution of the errors over the rows of all groups that hold a plane."""
-    closed, by_rows, one, other, problems, groups_left = [], [], [], [], 0, 0
+    by_groups, by_rows, one, other, problems, groups_left = [], [], [], [], 0, 0
     for seed in range(N_PROBLEMS):
         dual, K, groups = problem(kernel, seed)
         solution = loop.solve(dual, Dense(K), tol=TIGHT)
         if solution.status is Status.DEGENERATE:
             continue
         exact, found = solution.scores.copy(), solution.scores.copy()
-        left = leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in groups])
+        left, _ = leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in groups])
         held = np.zeros(len(K), dtype=bool)
         for group, scores in zip(groups, left, strict=True):
             if (solution.multipliers[:, group] > 0).any():
@@ -86,13 +93,13 @@ def distribution(kernel: str) -> Record:
                 groups_left += 1
         problems += 1
         alone = leave_one_out(dual, Dense(K), solution).scores
-        closed.append(np.abs(found - exact)[held] / exact.std())
+        by_groups.append(np.abs(found - exact)[held] / exact.std())
         by_rows.append(np.abs(alone - exact)[held] / exact.std())
         one.append((found[held] - exact.mean()) / exact.std())
         other.append((exact[held] - exact.mean()) / exact.std())
-    errors, alone = np.concatenate(closed), np.concatenate(by_rows)
+    errors, alone = np.concatenate(by_groups), np.concatenate(by_rows)
     return {
-        "section": "closed form",
+        "section": "refits",
         "label": kernel,
         "problems": problems,
         "groups": groups_left,
@@ -144,12 +151,36 @@ def recall(name: str, label: str) -> Record:
     return record | {"asked": asked, "rows": rows, "by_groups": by_groups, "error": spread}
 
 
+def cost(name: str, n_rows: int, n_groups: int) -> Record:
+    """Return the seconds of a default fit with groups and without, and how far the planes may be off with them."""
+    rng = np.random.default_rng(0)
+    groups = np.arange(n_rows) % n_groups
+    X = rng.normal(size=(n_groups, 5))[groups] + 0.5 * rng.normal(size=(n_rows, 5))
+    clone(MODELS[name]).fit(X[:N_COMPILED], groups=groups[:N_COMPILED])
+    seconds, found = [], []
+    for given in (None, groups):
+        begun = time.perf_counter()
+        found.append(clone(MODELS[name]).fit(X, groups=given))
+        seconds.append(time.perf_counter() - begun)
+    record = {"section": "cost", "label": f"{name}, {n_rows:,} rows, {n_groups} groups", "model": name}
+    return record | {
+        "rows": n_rows,
+        "groups": n_groups,
+        "alone": seconds[0],
+        "by_groups": seconds[1],
+        "error": found[1].loo_error_ / found[1].loo_scores_.std(),
+    }
+
+
 def cases(_: Options) -> Iterator[Case]:
     for kernel in NAMED:
         yield kernel, partial(distribution, kernel)
     for label in (*(f"cloud {number + 1}" for number in range(len(SETTINGS))), "digits, shifted"):
         for name in MODELS:
             yield f"{label}, {name}", partial(recall, name, label)
+    for name in ("one-class SVM", "slab"):
+        for n_rows, n_groups in COSTS:
+            yield f"{name}, {n_rows:,} rows, {n_groups} groups", partial(cost, name, n_rows, n_groups)
 
 
 REPORT = tables(
@@ -159,13 +190,19 @@ REPORT = tables(
             "{label} | {problems} | {groups} | {share_exact:.0%} | {median:.2g} | {p90:.2g} | {p99:.2g} "
             "| {correlation:.3f} | {rows_median:.2g} | {rows_p90:.2g}"
         ).format_map,
-        section="closed form",
+        section="refits",
     ),
     Table(
         "data | model | asked | without groups | with groups | +-",
         "{data} | {model} | {asked:.2f} | {rows:.3f} | {by_groups:.3f} | {error:.3f}".format_map,
         align="llrrrr",
         section="recall",
+    ),
+    Table(
+        "model | rows | groups | s | s with groups | planes off by at most",
+        "{model} | {rows:,} | {groups} | {alone:.2g} | {by_groups:.2g} | {error:.2g}".format_map,
+        align="lrrrrr",
+        section="cost",
     ),
 )
 

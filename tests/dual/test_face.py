@@ -118,23 +118,6 @@ def test_an_indefinite_matrix_gets_a_ridge_or_is_refused(regular):
 
 
 @pytest.mark.parametrize("name", FACES)
-@pytest.mark.parametrize("leaving", [[0], [0, 1], [1, 0]])
-def test_what_leaves_is_passed_on_as_the_closed_form_says(name, leaving):
-    K = spd()
-    face, inverse = face_of(name, K), np.linalg.inv(bordered(name, K))
-    f, c = BORDERS[name].shape
-    rng = np.random.default_rng(3)
-    right, sums, held = rng.normal(size=f), rng.normal(size=c), rng.normal(size=f)
-    z = inverse @ np.concatenate([right, sums])
-    y = np.linalg.solve(inverse[np.ix_(leaving, leaving)], held[leaving] + z[leaving])
-    change = face.passed_on(right, sums, np.array(leaving), held)
-    np.testing.assert_allclose(change, z[:f] - inverse[:f, leaving] @ y, atol=1e-11)
-    np.testing.assert_allclose(change[leaving], -held[leaving], atol=1e-11)
-    # What is held by H and by those that leave is taken over.
-    np.testing.assert_allclose(BORDERS[name].T @ change, sums, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", FACES)
 @pytest.mark.parametrize("linear", [0.0, 0.3])
 def test_the_change_to_the_optimum_of_a_face_makes_its_scores_equal(name, linear):
     K = 1e-3 * spd() + np.eye(N)

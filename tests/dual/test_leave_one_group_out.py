@@ -1,15 +1,17 @@
-"""Closed-form leave-one-group-out scores against refits without each group."""
+"""Leave-one-group-out scores against refits without each group."""
 
 import numpy as np
 import pytest
 
 import problems
 from left_out import refitted_scores, scores_on_the_same_face
-from slabsvm.dual import leave_one_group_out as module
-from slabsvm.dual.leave_one_group_out import groups_left_out, leave_one_group_out
+from slabsvm.dual import active_set
+from slabsvm.dual.active_set import ActiveSet
+from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 
@@ -39,8 +41,8 @@ def case(seed: int) -> tuple[Dual, np.ndarray, list[np.ndarray]]:
     return dual, K, np.split(np.arange(len(X)), np.cumsum(sizes)[:-1])
 
 
-def closed(dual: Dual, K: np.ndarray, solution: Solution, groups: list[np.ndarray]) -> list[np.ndarray]:
-    return leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in groups])
+def left_out(dual: Dual, K: np.ndarray, solution: Solution, groups: list[np.ndarray]) -> list[np.ndarray]:
+    return leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in groups])[0]
 
 
 def spread_of(scores: np.ndarray) -> float:
@@ -48,12 +50,12 @@ def spread_of(scores: np.ndarray) -> float:
 
 
 @pytest.mark.slow
-def test_the_closed_form_is_exact_where_the_face_does_not_change():
+def test_scores_are_exact_where_the_face_does_not_change():
     counts = dict.fromkeys(problems.FORMULAS, 0)
     for seed in range(N_CASES):
         dual, K, groups = case(seed)
         solution = loop.solve(dual, Dense(K), tol=TIGHT)
-        found = closed(dual, K, solution, groups)
+        found = left_out(dual, K, solution, groups)
         spread = spread_of(np.concatenate(found))
         for group, scores in zip(groups, found, strict=True):
             exact = scores_on_the_same_face(dual, K, solution, group)
@@ -66,7 +68,7 @@ def test_the_closed_form_is_exact_where_the_face_does_not_change():
 
 
 @pytest.mark.slow
-def test_where_the_face_changes_the_closed_form_is_far_nearer_than_single_samples_left_out():
+def test_where_the_face_changes_scores_are_far_nearer_than_single_samples_left_out():
     found, alone = [], []
     for seed in range(0, N_CASES, 2):
         dual, K, groups = case(seed)
@@ -76,7 +78,7 @@ def test_where_the_face_changes_the_closed_form_is_far_nearer_than_single_sample
         exact = np.concatenate([refitted_scores(dual, K, solution, group, group) for group in groups])
         if exact.std() < 1e-9 * np.abs(exact).max():
             continue
-        found.append(np.abs(np.concatenate(closed(dual, K, solution, groups)) - exact) / exact.std())
+        found.append(np.abs(np.concatenate(left_out(dual, K, solution, groups)) - exact) / exact.std())
         alone.append(np.abs(leave_one_out(dual, Dense(K), solution).scores - exact) / exact.std())
     found, alone = np.concatenate(found), np.concatenate(alone)
     for share in (0.75, 0.9, 0.99):
@@ -87,7 +89,7 @@ def test_where_the_face_changes_the_closed_form_is_far_nearer_than_single_sample
 def test_groups_of_one_sample_have_its_leave_one_out_score(seed):
     dual, K, _ = case(seed)
     solution = loop.solve(dual, Dense(K), tol=TIGHT)
-    found = np.concatenate(closed(dual, K, solution, list(np.arange(len(K))[:, None])))
+    found = np.concatenate(left_out(dual, K, solution, list(np.arange(len(K))[:, None])))
     alone = leave_one_out(dual, Dense(K), solution).scores
     # What holds a plane alone is beyond that closed form; here the next sample takes over.
     free = (solution.multipliers > 0) & (solution.multipliers < dual.caps)
@@ -100,7 +102,7 @@ def test_a_sample_that_another_group_has_too_stays():
     solution = loop.solve(dual, Dense(K), tol=TIGHT)
     group = next(group for group in groups if len(group) > 2 and (solution.multipliers[:, group] > 0).all(axis=0).any())
     leaving = group[1:]
-    scores = leave_one_group_out(dual, Dense(K), solution, [(group, leaving)])[0]
+    scores = leave_one_group_out(dual, Dense(K), solution, [(group, leaving)])[0][0]
     exact = refitted_scores(dual, K, solution, group, leaving)
     np.testing.assert_allclose(scores, exact, atol=0.1 * spread_of(exact))
 
@@ -113,7 +115,7 @@ def test_where_no_sample_can_take_what_leaves_all_grow_in_proportion():
     dual = one_class(np.ones(12), 1.0)
     solution = loop.solve(dual, Dense(K), tol=TIGHT)
     group = np.arange(4)
-    scores = closed(dual, K, solution, [group])[0]
+    scores = left_out(dual, K, solution, [group])[0]
     np.testing.assert_allclose(scores, K[:4, 4:].mean(axis=1), rtol=1e-12)
 
 
@@ -127,29 +129,33 @@ def test_a_plane_whose_free_samples_all_leave_is_taken_over_by_the_next():
         for group in groups:
             if any(holder and holder <= set(group) for holder in holders):
                 exact = refitted_scores(dual, K, solution, group, group)
-                found.append(np.abs(closed(dual, K, solution, [group])[0] - exact).max() / spread_of(solution.scores))
+                found.append(np.abs(left_out(dual, K, solution, [group])[0] - exact).max() / spread_of(solution.scores))
                 trained.append(np.abs(solution.scores[group] - exact).max() / spread_of(solution.scores))
     assert len(found) >= 10
     assert np.median(found) < 0.6 * np.median(trained)
 
 
-def test_groups_whose_paths_do_not_arrive_make_no_other_group_exact(monkeypatch):
-    K = problems.rbf(0.3)(X := np.random.default_rng(0).normal(size=(240, 3)), X)
-    dual = one_class(np.ones(240), 0.3)
+@pytest.mark.parametrize("seed", [3, 8, 13])
+def test_each_group_says_how_far_its_scores_can_be_off(monkeypatch, seed):
+    # No event is allowed: few paths arrive.
+    monkeypatch.setattr(active_set, "EVENTS", 0)
+    monkeypatch.setattr(Unlearning, "descend", lambda *_: None)
+    dual, K, groups = case(seed)
     solution = loop.solve(dual, Dense(K), tol=TIGHT)
-    groups = [(group, group) for group in np.arange(240).reshape(40, 6)]
-    _, arrived = groups_left_out(dual, Dense(K), solution, groups, exact=100)
-    by_paths = module._by_paths
+    found, off = leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in groups])
+    assert 0 < np.count_nonzero(off) < len(groups)
+    for group, scores, bound in zip(groups, found, off, strict=True):
+        exact = refitted_scores(dual, K, solution, group, group)
+        assert np.abs(scores - exact).max() <= bound + 1e-3 * spread_of(solution.scores)
 
-    def none_arrives(*given):
-        found, _, gaps = by_paths(*given)
-        return found, [0.5] * len(found), np.ones_like(gaps)
 
-    monkeypatch.setattr(module, "_by_paths", none_arrives)
-    _, found = groups_left_out(dual, Dense(K), solution, groups, exact=100)
-    sampled = [place for place, error in enumerate(found) if error == 0.5]
-    assert len(sampled) == module.SAMPLED
-    others = np.delete(found, sampled)
-    assert others.any()
-    # What certificates allow was not counted; now it is.
-    assert (others >= np.delete(arrived, sampled)).all()
+def test_groups_that_fill_the_room_for_columns_are_left_out_some_at_a_time(monkeypatch):
+    dual, K, groups = case(2)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
+    at_once = np.concatenate(left_out(dual, K, solution, groups))
+    forgotten, forget = [], ActiveSet.forget
+    monkeypatch.setattr(active_set, "HELD_BYTES", 8 * len(K) * 8)
+    monkeypatch.setattr(ActiveSet, "forget", lambda self: (forgotten.append(1), forget(self)))
+    some_at_a_time = np.concatenate(left_out(dual, K, solution, groups))
+    assert len(forgotten) > 2
+    np.testing.assert_allclose(some_at_a_time, at_once, rtol=0, atol=1e-9 * spread_of(at_once))

@@ -21,7 +21,7 @@ from slabsvm.data.distinct import Groups
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.active_set import polished
-from slabsvm.dual.leave_one_group_out import groups_left_out
+from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, errors_of, largest_error, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
@@ -335,7 +335,7 @@ class SupportVectorDetector(KernelDetector):
         """
         dual, gram, solution, groups = solved.dual, solved.gram, solved.solution, training.groups
         if groups is not None:
-            found, off = groups_left_out(dual, gram, solution, groups)
+            found, off = leave_one_group_out(dual, gram, solution, groups)
             scores = np.concatenate(found)
             doubtful = np.repeat(off, [len(each) for each in found])
             errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubtful), doubtful[doubtful > 0])

@@ -50,8 +50,9 @@ GAP = 1e-7
 ADDED = 0.01
 # What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
 LEAST, MOST = 1e-12, 1e-2
-# Events on a path: most have less than five. Its work grows with their square and with the samples. Where some of more
-# than MEDIUM samples leave, a path may take as much work as so many events do with MEDIUM.
+# Events on a path: most have less than five. Its work grows with their square and with the samples, and an event's with
+# the cube of how many leave. Where some of more than MEDIUM samples leave, or more than SMALL at once, a path may take
+# about as much work as so many events do with MEDIUM and SMALL.
 EVENTS = 100
 # Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with so
 # many more, or twice as many, it seldom does.
@@ -93,8 +94,8 @@ class ActiveSet:
         The mean of K's diagonal. Systems along a path are solved in this unit.
     added : float
         d.
-    room : int
-        Columns that are computed at once at most.
+    room, many : int
+        Columns that are computed at once at most, and how many will be in all, as far as that is known.
     short : (c,) array
         What the sums of the multipliers lack.
     signs, caps, floor : (c,), (c, m) and (m,) arrays
@@ -145,9 +146,14 @@ class ActiveSet:
             self.caps = np.where(self.status == 2, self.beta, self.caps)
         short = dual.totals - solution.multipliers.sum(axis=1)
         self.short = np.zeros(1) if tied else np.where(np.abs(short) > ROUNDING * dual.total, short, 0.0)
-        self.room = HELD_BYTES // (8 * m)
-        self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
-        self.columns = self._room = np.zeros((m + self.n_columns, 0), order="F")
+        self.room, self.many = HELD_BYTES // (8 * m), 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the columns that have been computed."""
+        height = self.dual.n_samples + self.n_columns
+        self.place = np.full(height, -1, dtype=np.int64)
+        self.columns = self._room = np.zeros((height, 0), order="F")
 
     def _base(self, distances: FloatArray) -> Any:
         """Return the `slabsvm.compiled.unlearning.Base` of paths from these distances from the planes."""
@@ -218,7 +224,10 @@ class ActiveSet:
             np.empty((n_sets, c)),
             np.empty((n_sets, m), dtype=np.int64),
         )
-        most = EVENTS if drive is not None else int(EVENTS * min(1.0, np.sqrt(MEDIUM / m)))
+        most = EVENTS
+        if drive is None:
+            largest = max(1, int(np.add.reduceat(self.on_face[leaving], begins[:-1]).max()))
+            most = int(EVENTS * min(1.0, np.sqrt(MEDIUM / m), (0.5 * SMALL / largest) ** 3))
         drive = np.zeros(m + c) if drive is None else drive
         todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
         while len(todo):
@@ -321,7 +330,7 @@ class ActiveSet:
         own = np.setdiff1d(np.arange(len(samples)), beside)
         x, q = np.empty((f, len(wanted)), order="F"), np.empty((self.n_columns, len(wanted)))
         rest = np.arange(len(wanted))
-        if "_inverse" in self.__dict__ or len(wanted) >= f // 2:
+        if "_inverse" in self.__dict__ or max(len(wanted), self.many) >= f // 2:
             inverse, corner = self._inverse
             x.T[own], q[:, own] = inverse[at[own]], corner[:, at[own]]
             rest = np.delete(rest, own)

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_blas_funcs
 
 from slabsvm.dual.program import Dual
-from slabsvm.gram.cholesky import RIDGE, cholesky, in_turn, inverse_of_lower, solve_lower
-from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.gram.cholesky import BLOCK, RIDGE, cholesky, in_turn, inverse_of_lower, solve_lower
+from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, pieces
 
 # The number of times that the sums' error is solved for.
 REFINEMENTS = 2
@@ -73,7 +73,7 @@ class Face:
         has made it indefinite all the same, a growing ridge is added, or with regular=True numpy.linalg.LinAlgError is
         raised. `divide` is as in `slabsvm.gram.cholesky`.
         """
-        self.gram_block, self._divide = gram_block, divide
+        self._divide = divide
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
@@ -131,13 +131,19 @@ class Face:
 
     def inverse(self) -> tuple[FloatArray, FloatArray]:
         """Return M^-1's part of F and F, shape (f, f), and its part of A and F, (c, f)."""
-        (potri,) = get_lapack_funcs(("potri",), (self._cholesky,))
-        inverse = potri(self._cholesky, lower=True)[0]
-        # LAPACK fills the lower triangle alone.
-        inverse += np.tril(inverse, -1).T
+        root = self.inverse_root()
         coupling = np.asarray(solve_lower(self._cholesky, self.border, transposed=True), dtype=np.float64)
         corner = self.schur @ coupling.T
-        return np.asarray(inverse - coupling @ corner, dtype=np.float64), corner
+        inverse = np.empty(root.shape)
+
+        def fill(first: int) -> None:
+            some, until = slice(first, first + BLOCK), min(first + BLOCK, len(root))
+            inverse[:until, some] = root[first:, :until].T @ root[first:, some]
+            inverse[:until, some] -= coupling[:until] @ corner[:, some]
+            inverse[some, :first] = inverse[:first, some].T
+
+        self._divide(fill, range(0, len(root), BLOCK))
+        return inverse, corner
 
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray]:
         """Return M^-1's diagonal over F, shape (f,), and its part of A and F, (c, f)."""
@@ -154,35 +160,6 @@ class Face:
         corner = self.schur @ rest
         squares = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", rest, corner)
         return squares - self.lift * np.einsum("ij,ij->i", members, members), corner
-
-    def passed_on(self, right: FloatArray, sums: FloatArray, leaving: IndexArray, held: FloatArray) -> FloatArray:
-        """Return the change of beta_F, (f,), as some of F lose all they held and the others take that over.
-
-        That is z_F - N_Fg y of `slabsvm.dual.leave_one_group_out`.
-
-        Parameters
-        ----------
-        right, sums : (f,) and (c,) arrays
-            K_FH beta_H and A_H'beta_H of samples H that leave besides.
-        leaving : (g,) array of intp
-            The places in F.
-        held : (f,) array
-            beta_F.
-        """
-        # One pass over the factor, which is large, for what leaves and what H held.
-        sides = np.zeros((len(held), len(leaving) + 1))
-        sides[leaving, np.arange(len(leaving))] = 1.0
-        sides[:, -1] = right
-        sides = self.half_solve(sides)
-        units, half = sides[:, :-1], self._off_border(sides[:, -1:], sums[:, None])
-        ahead = units.T @ half
-        own = self._off_border(units, np.zeros((len(sums), len(leaving))))
-        half -= own @ _solved_twice(own, held[leaving, None] + ahead, LEAST_SHARE / self.lift)
-        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)[:, 0]
-
-    def _off_border(self, half: FloatArray, sums: FloatArray) -> FloatArray:
-        """Return L'x, shape (f, k), of the x whose sums A'x are these, (c, k), for L^-1 of the right-hand side."""
-        return np.asarray(half - self.border @ (self.schur @ (self.border.T @ half - sums)))
 
     def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
@@ -220,11 +197,3 @@ class Face:
             blocked, np.where(moves > 0, caps, 0.0), np.clip(values + reach * moves, 0.0, caps)
         )
         return stepped
-
-
-def _solved_twice(factor: FloatArray, right: FloatArray, least: float) -> FloatArray:
-    """Return (W'W)^-1 right for W, shape (f, g), where W'W is no less than this; nothing along what it is less."""
-    _, sizes, directions = np.linalg.svd(np.linalg.qr(factor, mode="r"), full_matrices=False)
-    kept = sizes**2 > least
-    directions = directions[kept]
-    return np.asarray(directions.T @ ((directions @ right) / sizes[kept, None] ** 2))

@@ -382,11 +382,13 @@ def _of_linear_term(face: Face, gram: Gram, spans: FloatArray, bound: npt.NDArra
     """Return by how much c'beta falls for each sample that is left out, per unit of its multiplier, shape (m,)."""
     linear, border = face.dual.linear, face.memberships[face.samples]
     answer = face.solve(linear[face.samples, None], np.zeros((border.shape[1], 1)))[:, 0]
-    shift = np.linalg.lstsq(border, linear[face.samples] - face.gram_block @ answer, rcond=None)[0]
+    beta = np.zeros(len(linear))
+    beta[face.samples] = answer
+    rest = linear - gram.dot(beta)
+    shift = np.linalg.lstsq(border, rest[face.samples], rcond=None)[0]
     falls = np.zeros(len(linear))
     falls[face.samples] = spans[face.samples] * answer
-    if len(bound):
-        falls[bound] = linear[bound] - gram.block(bound, face.samples) @ answer - face.memberships[bound] @ shift
+    falls[bound] = rest[bound] - face.memberships[bound] @ shift
     return falls
 
 

@@ -112,16 +112,24 @@ class Unlearning(ActiveSet):
         found.exact[:] = found.gaps <= self.allowed
 
     def _along_paths(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> None:
-        """Follow paths from the solution to the optimum without each set."""
-        leaving, begins = _in_a_row([sets[row] for row in rows])
-        nearest = self.nearest(self.distances)
-        self.compute(np.concatenate([leaving, np.arange(self.dual.n_samples, len(self.place))]))
-        self.compute(np.union1d(np.flatnonzero(self._met(leaving))[: self.room], nearest[:NEAR]))
-        ends = self.followed(leaving, begins, self.distances, None, nearest)
-        ends.shift[:] = self.offsets + self.unit * ends.shift
-        scores = self._scores(ends.change)
-        gaps = self._gaps(leaving, begins, ends, scores)
-        found.changes[rows], found.scores[rows], found.gaps[rows] = ends.change, scores, gaps
+        """Follow paths from the solution to the optimum without each set, of some at a time."""
+        held = (self.beta != 0.0) | self.on_face
+        total = np.cumsum([np.count_nonzero(held[sets[row]]) for row in rows])
+        self.many = int(total[-1])
+        for some in np.split(rows, np.flatnonzero(np.diff(total // max(1, self.room))) + 1):
+            leaving, begins = _in_a_row([sets[row] for row in some])
+            # What has no multiplier changes nothing as it leaves.
+            moving = leaving[held[leaving]]
+            if self.columns.shape[1] + len(moving) > self.room:
+                self.forget()
+            nearest = self.nearest(self.distances)
+            self.compute(np.concatenate([moving, np.arange(self.dual.n_samples, len(self.place))]))
+            self.compute(np.union1d(np.flatnonzero(self._met(moving))[: self.room], nearest[:NEAR]))
+            ends = self.followed(leaving, begins, self.distances, None, nearest)
+            ends.shift[:] = self.offsets + self.unit * ends.shift
+            scores = self._scores(ends.change)
+            gaps = self._gaps(leaving, begins, ends, scores)
+            found.changes[some], found.scores[some], found.gaps[some] = ends.change, scores, gaps
 
     def _met(self, leaving: IndexArray) -> BoolArray:
         """Return which samples would be beyond their box or plane as one of some leaves and all others stay."""
