@@ -95,7 +95,7 @@ class Face:
         self.border = self.half_solve(border)
         square = self.border.T @ self.border
         self.schur = 1.0 / square if len(square) == 1 else np.linalg.inv(square)
-        self._of_sums = self._solve_once(np.zeros(border.shape), np.eye(border.shape[1]))
+        self._of_sums, _ = self.response(np.zeros(border.shape), np.eye(border.shape[1]), refinements=0)
 
     @property
     def least_pivot(self) -> float:
@@ -118,14 +118,16 @@ class Face:
         """
         return self.response(right, sums)[0]
 
-    def response(self, right: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def response(
+        self, right: FloatArray, sums: FloatArray, refinements: int = REFINEMENTS
+    ) -> tuple[FloatArray, FloatArray]:
         """Return x and q with K_FF x + A q = right and A'x = sums; x is (f, k), q and sums (c, k)."""
         members = self.memberships[self.samples]
         half = self.half_solve(right + self.lift * members @ sums)
         q = self.schur @ (self.border.T @ half - sums)
         half -= self.border @ q
         x = np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)
-        for _ in range(REFINEMENTS):
+        for _ in range(refinements):
             x += self._of_sums @ (sums - members.T @ x)
         return x, q
 
@@ -160,12 +162,6 @@ class Face:
         corner = self.schur @ rest
         squares = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", rest, corner)
         return squares - self.lift * np.einsum("ij,ij->i", members, members), corner
-
-    def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
-        half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
-        shifts = self.schur @ (self.border.T @ half - sums)
-        half -= self.border @ shifts
-        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)
 
     def to_optimum(self, scores: FloatArray) -> FloatArray:
         """Return the change of beta_F, shape (f,), from where samples have these scores to the face's optimum."""
