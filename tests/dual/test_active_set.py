@@ -164,7 +164,7 @@ def test_no_path_of_many_samples_takes_a_factor_of_most_of_them(monkeypatch):
 @pytest.mark.parametrize(("most", "events"), [(200, 100), (50, 50)])
 def test_the_work_of_a_path_does_not_grow_with_the_samples_beyond_some(monkeypatch, most, events):
     asked, follow = set(), compiled.follow
-    monkeypatch.setattr(compiled, "follow", lambda *given: (asked.add(given[5]), follow(*given)))
+    monkeypatch.setattr(compiled, "follow", lambda *given: (asked.update(given[5].tolist()), follow(*given)))
     monkeypatch.setattr(active_set, "MEDIUM", most)
     K = kernel_matrix("cloud", 200, seed=1)
     dual = one_class(np.ones(200), 0.1)

@@ -119,6 +119,40 @@ def test_where_no_sample_can_take_what_leaves_all_grow_in_proportion():
     np.testing.assert_allclose(scores, K[:4, 4:].mean(axis=1), rtol=1e-12)
 
 
+def test_a_group_whose_mass_nobody_can_take_scores_nearly_as_one_whose_mass_just_fits():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    dual, K = one_class_slab(np.ones(200), 0.9, 0.05, 2 / 3), problems.rbf(0.5)(X, X)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
+    # All that hold the upper plane leave, and so many others that the lower one has just room, or just none.
+    holders = np.flatnonzero(solution.multipliers[1] > 0)
+    order = np.concatenate([holders, np.setdiff1d(np.arange(200), holders)])
+    fits = int(200 - np.ceil(dual.totals[0] / dual.caps[0, 0] - 1e-9))
+    assert 0 < len(holders) < fits
+    found = [left_out(dual, K, solution, [order[:size]])[0][: len(holders)] for size in (fits, fits + 1)]
+    # A sample more moves the scores by about its own share.
+    assert np.abs(found[1] - found[0]).max() < 5 * dual.caps.max() * K.max()
+
+
+def test_without_an_optimum_nobody_knows_how_far_scores_are_off():
+    dual, K, groups = case(1)
+    rough = loop.solve(dual, Dense(K), tol=TIGHT, max_iter=3)
+    assert not rough.converged
+    _, off = leave_one_group_out(dual, Dense(K), rough, [(group, group) for group in groups])
+    assert (off > 0).all()
+    assert np.isinf(off).any()
+
+
+def test_a_large_group_leaves_the_paths_of_others_their_events(monkeypatch):
+    monkeypatch.setattr(Unlearning, "descend", lambda *_: None)
+    X = np.random.default_rng(0).normal(size=(900, 3))
+    dual, K = one_class(np.ones(900), 0.3), problems.rbf(1.0)(X, X)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
+    small = list(np.arange(600, 900).reshape(-1, 6))
+    alone = leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in small])[1]
+    beside = leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in [np.arange(600), *small]])[1]
+    np.testing.assert_array_equal(beside[1:], alone)
+
+
 def test_a_plane_whose_free_samples_all_leave_is_taken_over_by_the_next():
     found, trained = [], []
     for seed in range(N_CASES):

@@ -11,6 +11,7 @@ from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Blocks
 from slabsvm.gram.computed import Computed
+from slabsvm.gram.neighbours import Neighbours
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import TUNING, equal_scores, equal_scores_by_products, surplus
@@ -106,6 +107,20 @@ def test_products_with_a_matrix_that_is_held_or_not_lead_to_equal_scores(cache_b
     np.testing.assert_allclose(point.beta, wanted.beta, atol=1e-3 * np.abs(wanted.beta).max())
     assert certificate.gap(dual, K, point.multipliers) <= 1e-3 * wanted.objective
     assert point.gap == pytest.approx(certificate.gap(dual, K, point.multipliers), abs=1e-5 * wanted.objective)
+
+
+def test_a_first_guess_does_not_say_that_planes_are_apart(monkeypatch):
+    # Correlated features, of which so few neighbours say too little.
+    monkeypatch.setattr(loop, "NEIGHBOURS", 4)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5)) @ rng.normal(size=(5, 50)) + 0.2 * rng.normal(size=(1500, 50))
+    gram = Computed(RBF(0.05), X / X.std(axis=0))
+    dual = one_class_slab(np.ones(1500), 0.1, 0.01, 2 / 3)
+    first = Neighbours(K := Blocks(gram, np.float32, 1e9), 4).factor(np.arange(1500)).solve(np.ones(1500))
+    assert surplus(dual, first * (float(dual.signs @ dual.totals) / first.sum())) > loop.SURPLUS
+    point = equal_scores_by_products(dual, K)
+    assert point is not None
+    assert certificate.gap(dual, gram.block(np.arange(1500), None), point.multipliers) <= 0.1 * point.objective
 
 
 def test_products_lead_nowhere_where_planes_are_apart():

@@ -72,18 +72,18 @@ class Ends(NamedTuple):
 
 
 @_compiled
-def follow(base: Any, leaving: Any, begins: Any, todo: Any, drive: Any, most: int, ends: Any, missing: Any) -> None:
+def follow(base: Any, leaving: Any, begins: Any, todo: Any, drive: Any, most: Any, ends: Any, missing: Any) -> None:
     """Follow paths along which sets of samples leave; where one fails, to the end of its last piece.
 
     leaving : the sets' samples; begins : (r + 1,), where each set begins in there. todo : the sets to follow.
     drive : (m + c,), how beta, the planes and the scores change besides, as long as no status changes. A set may be
-    empty: its path makes up for what a point lacks of optimality, and may end on the way there. most : the largest
-    number of events. ends : `Ends`, out. missing : (r,), out: a column that a path is short of; -1 for none.
+    empty: its path makes up for what a point lacks of optimality, and may end on the way there. most : (r,), how many
+    events a path may have. ends : `Ends`, out. missing : (r,), out: a column that a path is short of; -1 for none.
     """
     for row in todo:
         some = leaving[begins[row] : begins[row + 1]]
         end = Ends(ends.change[row], ends.shift[row], ends.status[row])
-        missing[row] = _along(base, some, drive, most, end)
+        missing[row] = _along(base, some, drive, most[row], end)
 
 
 @_inlined

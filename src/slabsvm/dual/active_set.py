@@ -224,10 +224,11 @@ class ActiveSet:
             np.empty((n_sets, c)),
             np.empty((n_sets, m), dtype=np.int64),
         )
-        most = EVENTS
+        most = np.full(n_sets, EVENTS)
         if drive is None:
-            largest = max(1, int(np.add.reduceat(self.on_face[leaving], begins[:-1]).max()))
-            most = int(EVENTS * min(1.0, np.sqrt(MEDIUM / m), (0.5 * SMALL / largest) ** 3))
+            sizes = np.add.reduceat(self.on_face[leaving], begins[:-1], dtype=np.intp)
+            shares = np.minimum(np.sqrt(MEDIUM / m), (0.5 * SMALL / np.maximum(1, sizes)) ** 3)
+            most = (EVENTS * np.minimum(1.0, shares)).astype(np.intp)
         drive = np.zeros(m + c) if drive is None else drive
         todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
         while len(todo):

@@ -7,8 +7,8 @@ is a group of one. The boxes stay what they were, and the change of the program'
 
 The path's first piece alone is the closed form of a group: exact as long as the others stay on their sides of the
 planes and of their boxes. A group is more than a sample, and what it held often takes another from or to its bound:
-docs/results/groups.md says how often. Where no others can take what a group held (at nu = 1 all samples are at their
-caps), all others grow in proportion.
+docs/results/groups.md says how often. Where the boxes of the others cannot take what a group held (at nu = 1 all
+samples are at their caps), these grow until they can.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import HELD_BYTES, Gram
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 
@@ -33,7 +33,8 @@ def leave_one_group_out(
     """Return the scores of each group's samples under the model without it, and for each group how far they can be off.
 
     To the scores the change of c'beta is added. They are off by 0 where they are exact to within the solution's gap,
-    and by what the gap without the group allows where its path does not arrive.
+    by what the gap without the group allows where its path does not arrive, and by nobody knows how much where the
+    solution has not converged.
 
     Parameters
     ----------
@@ -43,30 +44,40 @@ def leave_one_group_out(
         The samples of a group, and those of them that are left out: all but those that other groups have too.
     """
     pairs = list(groups)
+    found, off = [solution.scores[samples] for samples, _ in pairs], np.zeros(len(pairs))
     if solution.status is Status.DEGENERATE:
         # w is 0 to within rounding, and so is what a group does to it.
-        return [solution.scores[samples] for samples, _ in pairs], np.zeros(len(pairs))
+        return found, off
+    m, beta = dual.n_samples, dual.beta(solution.multipliers)
     unlearning = Unlearning(dual, gram, solution, free_or_next(dual, solution))
-    sets = [leaving for _, leaving in pairs]
-    without = unlearning.without(sets)
-    if 8 * dual.n_samples**2 <= HELD_BYTES:
-        unlearning.descend(sets, without)
-    impossible, found = np.isnan(without.gaps), []
-    for place, (samples, leaving) in enumerate(pairs):
-        change, scores = without.changes[place], without.scores[place, samples]
-        if impossible[place]:
-            change = _in_proportion(dual, solution, leaving) - dual.beta(solution.multipliers)
-            touched = np.flatnonzero(change)
-            scores = solution.scores[samples] + gram.block(samples, touched) @ change[touched]
-        found.append(scores + dual.linear @ change)
-    off = np.sqrt(2.0 * np.where(without.exact | impossible, 0.0, without.gaps) * gram.diagonal.max())
+    unlearning.many = sum(int(unlearning.on_face[leaving].sum()) for _, leaving in pairs)
+    for places in pieces(len(pairs), 24 * m):
+        sets = [leaving for _, leaving in pairs[places]]
+        without = unlearning.without(sets)
+        if 8 * m**2 <= HELD_BYTES:
+            unlearning.descend(sets, without)
+        for place, (samples, leaving) in enumerate(pairs[places]):
+            change, scores, bound = without.changes[place], without.scores[place, samples], without.gaps[place]
+            if np.isnan(bound):
+                change, bound = _in_wider_boxes(dual, solution, leaving) - beta, 0.0
+                touched = np.flatnonzero(change)
+                scores = solution.scores[samples] + gram.block(samples, touched) @ change[touched]
+            elif without.exact[place]:
+                # Paths start from an optimum.
+                bound = 0.0 if solution.converged else np.inf
+            found[places.start + place] = scores + dual.linear @ change
+            off[places.start + place] = np.sqrt(2.0 * bound * gram.diagonal.max())
     return found, off
 
 
-def _in_proportion(dual: Dual, solution: Solution, leaving: IndexArray) -> FloatArray:
-    """Return beta, (m,), where each plane's multipliers have grown to what they were before some left."""
-    stays: BoolArray = np.ones(dual.n_samples, dtype=bool)
-    stays[leaving] = False
-    left = np.where(stays, solution.multipliers, 0.0)
-    sums = left.sum(axis=1, keepdims=True)
-    return dual.beta(left * np.divide(dual.totals[:, None], sums, out=np.ones_like(sums), where=sums > 0))
+def _in_wider_boxes(dual: Dual, solution: Solution, leaving: IndexArray) -> FloatArray:
+    """Return beta, (m,), where those that stay are all at their caps, which grow until they take what leaves.
+
+    A plane whose caps need not grow gives what leaves to its lowest scores that have room.
+    """
+    caps = dual.caps.copy()
+    caps[:, leaving] = 0.0
+    left = caps.sum(axis=1)
+    caps *= np.maximum(1.0, np.divide(dual.totals, left, out=np.ones_like(left), where=left > 0))[:, None]
+    wider = Dual(dual.signs, caps, dual.totals, dual.linear)
+    return dual.beta(wider.adjust_sums(np.minimum(solution.multipliers, caps), solution.scores))

@@ -17,7 +17,7 @@ from slabsvm.dual.active_set import GAP, LEAST, NEAR, ActiveSet
 from slabsvm.dual.face import LEAST_SHARE
 from slabsvm.dual.program import FEASIBLE, Dual
 from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import Gram
+from slabsvm.gram.base import MEDIUM, Gram
 from slabsvm.runtime.arrays import PIECE_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
@@ -94,8 +94,10 @@ class Unlearning(ActiveSet):
         number = np.repeat(np.arange(n_sets), [len(leaving) for leaving in sets])
         rest = np.unique(number[held[np.concatenate([number[:0], *sets])]])
         found.gaps[np.setdiff1d(np.arange(n_sets), rest)] = self.solution.gap
-        if self.possible and len(rest):
-            self._along_paths(sets, rest, found)
+        # A path solves a system of the free samples that leave, in one call: where they are many, for too long.
+        followed = np.array([row for row in rest if self.on_face[sets[row]].sum() <= MEDIUM], dtype=np.intp)
+        if self.possible and len(followed):
+            self._along_paths(sets, followed, found)
             rest = rest[~(found.gaps[rest] <= self.allowed)]
         self._clipped(sets, rest, found)
         found.exact[:] = found.gaps <= self.allowed
@@ -115,7 +117,6 @@ class Unlearning(ActiveSet):
         """Follow paths from the solution to the optimum without each set, of some at a time."""
         held = (self.beta != 0.0) | self.on_face
         total = np.cumsum([np.count_nonzero(held[sets[row]]) for row in rows])
-        self.many = int(total[-1])
         for some in np.split(rows, np.flatnonzero(np.diff(total // max(1, self.room))) + 1):
             leaving, begins = _in_a_row([sets[row] for row in some])
             # What has no multiplier changes nothing as it leaves.

@@ -43,6 +43,8 @@ SURPLUS = 1.1
 NEIGHBOURS = 64
 PRODUCTS = 60
 LEVEL = 2e-5
+# After so many products it is told whether the planes are apart.
+TOLD = 8
 
 
 @dataclass(frozen=True)
@@ -471,9 +473,9 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
     x, residual = np.zeros(dual.n_samples), np.ones(dual.n_samples)
     direction = factor.solve(residual)
     square = float(residual @ direction)
-    if surplus(dual, direction * (total / direction.sum())) > SURPLUS:
-        return None
-    for _ in range(PRODUCTS):
+    for made in range(PRODUCTS):
+        if made == TOLD and surplus(dual, x * (total / x.sum())) > SURPLUS:
+            return None
         image = K.times(direction)
         curvature = float(direction @ image)
         # By Kantorovich's inequality no K of a condition below 1 / eps^2 has less.
