@@ -7,7 +7,8 @@ fit by the interior point over its iterations, in Cholesky factors of the same s
 10,000 support vectors of 16 features, in the least time of the same kernel block by float32 products and exponentials,
 and against scikit-learn's. First fits: 257 rows in a new process with an empty compilation cache, imports included.
 Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training scores, and at the defaults,
-also of 5 normal features. Medians of interleaved runs, on one thread.
+also of 5 normal features; slabs of 10,000 rows near eight centres, and of correlated features. Medians of interleaved
+runs, on one thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -130,13 +131,25 @@ def first_fit(name: str, options: Options) -> Record:
     return {"part": f"first fit, {name}", "size": "257 x 5", "ms": 1e3 * float(np.median(seconds))}
 
 
-def large(name: str, model: OneClassSlabSVM | OnePlane, n_features: int, options: Options) -> Record:
-    """Return the time of a fit of many rows: clouds, or one normal cloud of few features."""
-    n_rows = 20_000
-    X = clouds(n_rows, n_features) if n_features > 5 else np.random.default_rng(0).normal(size=(n_rows, n_features))
+def rows_of(kind: str, n_rows: int, n_features: int) -> np.ndarray:
+    """Return rows of clouds, of one normal cloud, of eight near each other, or of correlated features."""
+    rng = np.random.default_rng(0)
+    if kind == "clouds":
+        return clouds(n_rows, n_features)
+    if kind == "clusters":
+        return rng.normal(size=(8, n_features))[np.arange(n_rows) % 8] + 0.5 * rng.normal(size=(n_rows, n_features))
+    if kind == "correlated":
+        factors = rng.normal(size=(n_rows, 3)) @ rng.normal(size=(3, n_features))
+        return factors + 0.05 * rng.normal(size=(n_rows, n_features))
+    return rng.normal(size=(n_rows, n_features))
+
+
+def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[], np.ndarray], options: Options) -> Record:
+    """Return the time of a fit of many rows."""
+    X = made()
     model.fit(X[:3000])
     seconds, _ = interleaved({"fit": lambda: model.fit(X)}, min(3, options.repeats))
-    return {"part": name, "size": f"{n_rows:,} x {n_features}", "ms": 1e3 * float(np.median(seconds["fit"]))}
+    return {"part": name, "size": f"{len(X):,} x {X.shape[1]}", "ms": 1e3 * float(np.median(seconds["fit"]))}
 
 
 def cases(options: Options) -> Iterator[Case]:
@@ -151,10 +164,20 @@ def cases(options: Options) -> Iterator[Case]:
     for kind in (OnePlane, OneClassSlabSVM):
         for offsets in ("leave-one-out", "training"):
             name = f"{kind.__name__}, {offsets} thresholds"
-            yield f"thresholds {name}", partial(large, name, kind(gamma="scale", offsets=offsets), 16, options)
-        for n_features in (5, 16):
+            model = kind(gamma="scale", offsets=offsets)
+            yield f"thresholds {name}", partial(large, name, model, partial(clouds, 20_000, 16), options)
+        for rows, n_features in (("normal", 5), ("clouds", 16)):
             name = f"{kind.__name__}, defaults, {n_features} features"
-            yield f"thresholds {name}", partial(large, name, kind(), n_features, options)
+            yield (
+                f"thresholds {name}",
+                partial(large, name, kind(), partial(rows_of, rows, 20_000, n_features), options),
+            )
+    for rows, n_features in (("clusters", 5), ("correlated", 50)):
+        name = f"OneClassSlabSVM, defaults, {rows}"
+        yield (
+            f"thresholds {name}",
+            partial(large, name, OneClassSlabSVM(), partial(rows_of, rows, 10_000, n_features), options),
+        )
 
 
 def row(record: Record) -> str:
