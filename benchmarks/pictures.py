@@ -121,7 +121,7 @@ def speed(axes: Any) -> None:
     axes.axvline(0, color="0.2", linewidth=1)
     axes.set_yticks(range(len(cases)), cases)
     axes.invert_yaxis()
-    axes.set_xlim(-1.4, 1.5)
+    axes.set_xlim(-1.95, 1.15)
     axes.set_xticks([-1, 0, 1], ["10 times slower", "as fast", "10 times faster"])
     axes.tick_params(left=False)
 

@@ -131,6 +131,14 @@ def test_a_group_whose_mass_nobody_can_take_scores_nearly_as_one_whose_mass_just
     found = [left_out(dual, K, solution, [order[:size]])[0][: len(holders)] for size in (fits, fits + 1)]
     # A sample more moves the scores by about its own share.
     assert np.abs(found[1] - found[0]).max() < 5 * dual.caps.max() * K.max()
+    # It is off by no more than it says from the model whose boxes have grown.
+    group, rest = order[: fits + 1], order[fits + 1 :]
+    (scores,), off = leave_one_group_out(dual, Dense(K), solution, [(group, group)])
+    caps = dual.caps[:, rest] * np.maximum(1.0, dual.totals / dual.caps[:, rest].sum(axis=1))[:, None]
+    wider = Dual(dual.signs, caps, dual.totals, dual.linear[rest])
+    refit = loop.solve(wider, Dense(K[np.ix_(rest, rest)]), tol=TIGHT)
+    exact = K[np.ix_(group, rest)] @ wider.beta(refit.multipliers)
+    assert np.abs(scores - exact).max() <= off[0] + 1e-6 * spread_of(solution.scores)
 
 
 def test_without_an_optimum_nobody_knows_how_far_scores_are_off():

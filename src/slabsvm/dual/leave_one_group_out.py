@@ -6,9 +6,9 @@ is left out whole, as a sample is: along the path on which its multipliers go to
 is a group of one. The boxes stay what they were, and the change of the program's linear term is added to the scores.
 
 The path's first piece alone is the closed form of a group: exact as long as the others stay on their sides of the
-planes and of their boxes. A group is more than a sample, and what it held often takes another from or to its bound:
-docs/results/groups.md says how often. Where the boxes of the others cannot take what a group held (at nu = 1 all
-samples are at their caps), these grow until they can.
+planes and of their boxes. A group is more than a sample, and what it held often takes another from or to its bound.
+Where the boxes of the others cannot take what a group held (at nu = 1 all samples are at their caps), these grow until
+they can.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import Point, Solution, Status
 from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import HELD_BYTES, Gram
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
@@ -57,27 +57,33 @@ def leave_one_group_out(
         if 8 * m**2 <= HELD_BYTES:
             unlearning.descend(sets, without)
         for place, (samples, leaving) in enumerate(pairs[places]):
-            change, scores, bound = without.changes[place], without.scores[place, samples], without.gaps[place]
-            if np.isnan(bound):
-                change, bound = _in_wider_boxes(dual, solution, leaving) - beta, 0.0
-                touched = np.flatnonzero(change)
-                scores = solution.scores[samples] + gram.block(samples, touched) @ change[touched]
-            elif without.exact[place]:
+            change, scores, gap = without.changes[place], without.scores[place], without.gaps[place]
+            if np.isnan(gap):
+                widened, scores, gap = _in_wider_boxes(dual, gram, solution, leaving)
+                change = widened - beta
+            if gap <= unlearning.allowed:
                 # Paths start from an optimum.
-                bound = 0.0 if solution.converged else np.inf
-            found[places.start + place] = scores + dual.linear @ change
-            off[places.start + place] = np.sqrt(2.0 * bound * gram.diagonal.max())
+                gap = 0.0 if solution.converged else np.inf
+            found[places.start + place] = scores[samples] + dual.linear @ change
+            off[places.start + place] = np.sqrt(2.0 * gap * gram.diagonal.max())
     return found, off
 
 
-def _in_wider_boxes(dual: Dual, solution: Solution, leaving: IndexArray) -> FloatArray:
-    """Return beta, (m,), where those that stay are all at their caps, which grow until they take what leaves.
+def _in_wider_boxes(
+    dual: Dual, gram: Gram, solution: Solution, leaving: IndexArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return beta, scores, both (m,), and the gap of a program whose caps have grown until they take what leaves.
 
-    A plane whose caps need not grow gives what leaves to its lowest scores that have room.
+    In a plane whose caps grow, all that stay are at them; another gives what leaves to its lowest scores that have
+    room. Where nobody stays there is no program, and nothing to be off.
     """
     caps = dual.caps.copy()
     caps[:, leaving] = 0.0
     left = caps.sum(axis=1)
-    caps *= np.maximum(1.0, np.divide(dual.totals, left, out=np.ones_like(left), where=left > 0))[:, None]
+    if not left.all():
+        return np.zeros(dual.n_samples), dual.linear, 0.0
+    caps *= np.maximum(1.0, dual.totals / left)[:, None]
     wider = Dual(dual.signs, caps, dual.totals, dual.linear)
-    return dual.beta(wider.adjust_sums(np.minimum(solution.multipliers, caps), solution.scores))
+    values = wider.adjust_sums(np.minimum(solution.multipliers, caps), solution.scores)
+    point = Point(wider, values, dual.linear + gram.dot(wider.beta(values)))
+    return point.beta, point.scores, point.gap
