@@ -56,6 +56,21 @@ def ranks(model):
     return roc_auc_score(np.repeat([1, 0], [len(NEW), len(BAD)]), score)
 
 
+def parts(n, seed):
+    """Rows of two numbers that go together, and of a category of three, one-hot."""
+    rng = np.random.default_rng(seed)
+    size = rng.normal(size=n)
+    return np.column_stack(
+        [10 + 0.2 * size, 50 + 2 * size + 0.4 * rng.normal(size=n), np.eye(3)[rng.integers(3, size=n)]]
+    )
+
+
+def test_the_recall_is_kept_where_columns_of_a_category_repeat_a_hundred_times():
+    # A member on columns of the category alone scores each row by its copies there, learned or new.
+    found = AutoSlabSVM().fit(parts(400, 0), known_outliers=parts(10, 1) - [0, 1.2, 0, 0, 0])
+    assert (found.predict(parts(2000, 2)) == 1).mean() == pytest.approx(0.9, abs=0.04)
+
+
 @pytest.mark.slow
 def test_outliers_like_the_known_ones_are_told_and_the_recall_is_kept(plain, model):
     assert ranks(model) > ranks(plain) + 0.03

@@ -14,7 +14,7 @@ other scores the others. Scores are kept, 8 bytes a row, so that the quantile is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,12 @@ def left_out_scores(role: Role, rows: Any, training: Training, outliers: Any) ->
     if isinstance(detector, OutlierClassifier):
         own = left_out(detector, rows[some], outliers, weights[some], leaving)
     else:
-        detector.fit_training(detector.training(rows[some], weights[some], leaving), part=True)
+        learned_from = detector.training(rows[some], weights[some], leaving)
+        if leaving is None and role.columns is not None:
+            # Rows that differ in other features alone repeat each other here.
+            repeats = np.bincount(learned_from.distinct.group, training.counts[some])
+            learned_from = replace(learned_from, repeats=repeats)
+        detector.fit_training(learned_from, part=True)
         own = detector.loo_scores_
     if groups is None and isinstance(detector, OneClassSVM | OutlierClassifier):
         # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.

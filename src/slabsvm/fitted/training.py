@@ -48,6 +48,8 @@ class Training:
     outliers: Any = field(default=None, kw_only=True)
     # The rows that put thresholds and p-values, of these the first; None for all.
     judges: Training | None = field(default=None, kw_only=True)
+    # How often each distinct sample is there, (k,); None where the weights say it.
+    repeats: FloatArray | None = field(default=None, kw_only=True)
 
     @property
     def n_rows(self) -> int:
@@ -66,7 +68,7 @@ class Training:
         Weights of 70, 71 and 83 are rows that repeat. Weights of 3 each are rows that were given three times over, and
         each counts once; weights that fall with a row's age say how much it matters.
         """
-        return whole_multiples(self.distinct.weights)
+        return whole_multiples(self.distinct.weights) if self.repeats is None else self.repeats
 
     @property
     def may_be_counts(self) -> bool:
