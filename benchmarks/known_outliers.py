@@ -11,10 +11,6 @@ the features and nothing else; "its member" is AutoSlabSVM's classifier by itsel
 
 "open set": of Letter 13 classes are positives, 2,000 rows of them; some rows of one other class are known outliers, and
 the rows of the 12 others, never labelled, are judged.
-
-"asking": a stream of normal test rows and, one in ten, anomalies of the first half. Rows to label are chosen by
-`to_label`, or at random, five at a time: outliers become known outliers, the others known positives, and all is learned
-again. Every third table; judged as in "labels". The recall is that of rows that are neither in the stream nor learned.
 """
 
 from __future__ import annotations
@@ -60,8 +56,6 @@ WAYS = (OURS, MEMBER, ALONE, *RIVALS)
 # Worse by more than this is worse.
 LOST = 0.002
 KNOWN_CLASSES, KNOWN_ROWS, OF_ONE_CLASS = 13, 2000, (10, 25)
-ROUND, ROUNDS, STREAM, IN_STREAM = 5, 4, 200, 0.1
-CHOICES = ("to_label", "at random")
 
 
 def drawn(file: Path, draw: int) -> tuple[np.ndarray, ...]:
@@ -147,48 +141,11 @@ def open_set(rows: np.ndarray, classes: np.ndarray, draw: int) -> Iterator[Recor
         }
 
 
-def asking(file: Path, draw: int) -> Iterator[Record]:
-    """Give the AUROC after each round of labels, by the choice of rows."""
-    train, known, good, bad = drawn(file, draw)
-    n_bad = round(min(STREAM, len(good) // 2) * IN_STREAM / (1 - IN_STREAM))
-    if not 2 <= n_bad <= len(known):
-        return
-    n_good = round(n_bad * (1 - IN_STREAM) / IN_STREAM)
-    stream = np.concatenate([known[:n_bad], good[:n_good]])
-    is_good = np.arange(len(stream)) >= n_bad
-    good = good[n_good:][:JUDGED]
-    first = AutoSlabSVM().fit(train)
-    for choice in CHOICES:
-        # Another order for each table: streams are alike in where their anomalies stand.
-        rng, model = np.random.default_rng([draw, *file.stem.encode()]), first
-        left, asked = np.arange(len(stream)), np.empty(0, dtype=int)
-        for turn in range(ROUNDS + 1):
-            yield {
-                "section": "asking",
-                "table": file.stem,
-                "draw": draw,
-                "choice": choice,
-                "labels": len(asked),
-                "auroc": round(auroc(model.score_samples(good), model.score_samples(bad)), 4),
-                "recall": round(recall(model, good), 4),
-                "outliers": int((~is_good[asked]).sum()),
-            }
-            if turn == ROUNDS or len(left) < ROUND:
-                break
-            some = model.to_label(stream[left], ROUND) if choice == CHOICES[0] else rng.permutation(len(left))[:ROUND]
-            asked, left = np.append(asked, left[some]), np.delete(left, some)
-            answers: dict[str, Any] = {
-                "known_outliers": asked[~is_good[asked]],
-                "known_positives": asked[is_good[asked]],
-            }
-            model = AutoSlabSVM().fit(train, **{name: stream[a] for name, a in answers.items() if len(a)})
-
-
 def report(document: Document) -> str:
     """Return the tables of what was measured."""
     records = document["records"]
     parts = []
-    for section, shown in (("labels", of_labels), ("open set", of_open_set), ("asking", of_asking)):
+    for section, shown in (("labels", of_labels), ("open set", of_open_set)):
         some = [record for record in records if record["section"] == section]
         parts += [shown(some)] if some else []
     return "\n\n".join(parts)
@@ -236,23 +193,6 @@ def of_open_set(records: list[Record]) -> str:
     )
 
 
-def of_asking(records: list[Record]) -> str:
-    rows, area = [], {}
-    start = by_table([r for r in records if r["labels"] == 0], lambda r: r["auroc"])
-    for choice in CHOICES:
-        gains = []
-        for turn in range(1, ROUNDS + 1):
-            some = [r for r in records if r["choice"] == choice and r["labels"] == turn * ROUND]
-            gain = by_table(some, lambda r: r["auroc"]) - start
-            gains.append(gain.mean())
-            outliers, kept = (by_table(some, lambda r, name=name: r[name]).mean() for name in ("outliers", "recall"))
-            rows.append(f"{turn * ROUND} | {choice} | {gain.mean():+.4f} | {outliers:.1f} | {kept:.3f}")
-        area[choice] = float(np.mean(gains))
-    head = f"labels ({len(start)} tables) | rows chosen | AUROC gained | outliers among them | recall"
-    ratio = area[CHOICES[0]] / area[CHOICES[1]]
-    return f"{table(head, rows, 'rlrrr')}\n\nThe area under the gain by `to_label` is {ratio:.2f} times that at random."
-
-
 def cases(options: Options) -> Iterator[Case]:
     files = sorted((options.data / "tabular").glob("*.npz")) if options.data else []
     found = letters(options)
@@ -264,8 +204,6 @@ def cases(options: Options) -> Iterator[Case]:
             )
         if found:
             yield f"open set, {draw}", partial(open_set, *found, draw)
-        for file in files[::3]:
-            yield f"asking, {draw}: {file.stem}", partial(asking, file, draw)
 
 
 if __name__ == "__main__":
@@ -274,6 +212,6 @@ if __name__ == "__main__":
         __doc__,
         cases,
         report,
-        keys=("section", "table", "draw", "labels", "choice"),
+        keys=("section", "table", "draw", "labels"),
         arguments=DATA | DRAWS | JOBS,
     ).main()

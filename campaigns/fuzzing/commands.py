@@ -2,7 +2,7 @@
 
 An input is a word a line. Carried out, a command ends with one of its exit statuses and a text that fits on a screen,
 leaves nothing half-written, and writes no file but those that its words name. What would open a browser, or compute
-for long whatever its words are (`explore`, `demo`, `learn`, `reproduce toy`), is parsed and not carried out.
+for long whatever its words are (`explore`, `demo`, `reproduce toy`), is parsed and not carried out.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from unittest import mock
 from fuzzing.guard import SCREEN
 
 MODULES = (
-    *("slabsvm.command.options", "slabsvm.command.check", "slabsvm.command.fit", "slabsvm.command.label"),
+    *("slabsvm.command.options", "slabsvm.command.check", "slabsvm.command.fit"),
     *("slabsvm.command.score", "slabsvm.command.terminal"),
 )
 STATUSES = (0, 1, 2, 3, 4)
-LONG = ("explore", "demo", "toy", "learn")
+LONG = ("explore", "demo", "toy")
 LINES = (
     "check good.csv --drop c --json",
-    "ask auto.slab good.csv -o rows.csv --rows 3",
-    "learn auto.slab good.csv --from good.csv -o new.slab --json",
     "fit good.csv -o new.slab",
+    "fit good.csv --outliers good.tsv -o new.slab --drop c --json",
     "fit good.csv -o new.slab --detector slab --id c --json",
     "fit good.csv -o new.slab --detector kernel-density --drop c,b --weight a",
     "fit good.tsv -o new.slab --detector one-class-svm --recall .5 --categories a --missing refuse",
@@ -205,15 +204,14 @@ def _files(folder: Path) -> dict[str, bytes]:
     good = "a,b,c\n" + "".join(f"{one},{other},n{number}\n" for number, (one, other) in enumerate(rows))
     (folder / "good.csv").write_text(good)
     table = whole(folder / "good.csv", Reading())[["a", "b"]]
-    # What `fit` learns by default. Its loops come from numba's cache, by pickle: once, before anybody listens.
-    save(make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table), folder / "auto.slab")
+    # The loops of what `fit` learns by default come from numba's cache, by pickle: once, before anybody listens.
+    make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table)
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
     save(model, folder / "model.slab")
     save(DriftMonitor(model).fit(), folder / "state.slab")
     np.save(folder / "table.npy", rows)
     np.savez(folder / "table.npz", x=rows)
-    models = ("auto.slab", "model.slab", "state.slab")
-    made = {name: (folder / name).read_bytes() for name in (*models, "table.npy", "table.npz")}
+    made = {name: (folder / name).read_bytes() for name in ("model.slab", "state.slab", "table.npy", "table.npz")}
     return made | {
         "good.csv": good.encode(),
         "good.csv.gz": gzip.compress(good.encode(), mtime=0),

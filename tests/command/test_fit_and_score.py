@@ -96,6 +96,72 @@ class TestFit:
         assert "Warning: recall=0.99 is more than 15 distinct samples can promise" in result.stderr
 
 
+class TestKnownOutliers:
+    @pytest.fixture
+    def bad(self, ready):
+        """A table of ten parts that have lost weight, with a column that the good ones lack, and other texts in one."""
+        table = parts(10, 5).assign(returned="2026", note="too light")
+        table["weight"] -= 6
+        table.to_csv("bad.csv", index=False)
+        return table
+
+    @pytest.mark.slow
+    def test_are_told_apart_from_then_on_and_the_recall_stays(self, run, ready, bad):
+        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.slab", "--drop", "note")
+        assert result.exit_code == 0, result.output
+        said = f"Learned {N_GOOD} rows of {ready / 'good.csv'} and 10 known outliers of bad.csv by AutoSlabSVM:"
+        assert result.stdout.splitlines()[0] == said
+        assert "Expected recall: 90.0%" in result.stdout
+        assert result.stderr == "Columns left out, as the model did not learn them: returned\n"
+        later = parts(400, 6)
+        later.loc[:199, "weight"] -= 6
+        before, after = (load(path).predict(later) == 1 for path in (ready / "model.slab", "m.slab"))
+        assert after[:200].mean() < before[:200].mean()
+        assert after[200:].mean() == pytest.approx(0.9, abs=0.06)
+
+    def test_are_learned_as_python_learns_them_with_weights(self, run, ready, bad):
+        good = pd.read_csv(ready / "good.csv").assign(count=np.where(np.arange(N_GOOD) % 2, 2.0, 1.0))
+        good.to_csv("good.csv", index=False)
+        words = ("--id", "serial", "--weight", "count", "--columns", "width,weight,finish", "--json")
+        facts = json.loads(run("fit", "good.csv", "--outliers", "bad.csv", "-o", "m.slab", *words).stdout)
+        assert (facts["rows"], facts["known_outliers"]) == (N_GOOD, 10)
+        encoder = load("m.slab")[0]
+        expected = detector_of("auto", 0.9, 0, None)[-1][1].fit(
+            encoder.transform(good), sample_weight=good["count"], known_outliers=encoder.transform(bad)
+        )
+        np.testing.assert_array_equal(load("m.slab").score_samples(bad), expected.score_samples(encoder.transform(bad)))
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            (
+                lambda table: table.drop(columns="width"),
+                "bad.csv: Column 'width': the table has no column of this name",
+            ),
+            (lambda table: table.rename(columns={"width": "Width"}), "Is it 'Width'?"),
+            (lambda table: table.assign(weight="heavy"), "bad.csv: Row 1, column 'weight': 'heavy' stands where"),
+            (lambda table: table[:0], "bad.csv: it has a header and no rows"),
+        ],
+        ids=["absent", "misspelt", "of texts", "no rows"],
+    )
+    def test_of_other_columns_are_refused(self, run, ready, bad, change, text):
+        change(bad.drop(columns="note")).to_csv("bad.csv", index=False)
+        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.slab", "--drop", "note")
+        assert result.exit_code == 1
+        assert text in result.stderr
+        assert not Path("m.slab").exists()
+
+    @pytest.mark.parametrize("detector", [name for name in fit_command.DETECTORS if name != "auto"])
+    def test_are_for_a_detector_that_learns_them(self, run, ready, bad, detector):
+        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.slab", "--detector", detector)
+        assert result.exit_code == 2
+        assert f"--detector {detector} learns no outliers: leave --outliers out, or take auto." in result.stderr
+
+    def test_are_not_the_good_rows(self, run, ready):
+        result = run("fit", ready / "good.csv", "--outliers", ready / "good.csv", "-o", "m.slab")
+        assert (result.exit_code, "is the table and the outliers" in result.stderr) == (1, True)
+
+
 class TestScore:
     def test_lines_are_what_python_says(self, run, ready):
         found = scored(run("score", ready / "model.slab", ready / "new.csv"))

@@ -388,29 +388,3 @@ def test_a_classifier_of_the_users_has_no_form_in_onnx(of_support_vectors):
     pytest.importorskip("onnx")
     with pytest.raises(TypeError, match="OutlierClassifier has no form in ONNX"):
         to_onnx(of_support_vectors)
-
-
-class TestToLabel:
-    def test_it_asks_for_outliers_among_others(self, plain):
-        rows = np.concatenate([NEW[:450], 2.5 * normal(50, 9)])
-        asked = plain.to_label(rows, 20)
-        assert len(set(asked)) == 20
-        # Of twenty at random two are.
-        assert (asked >= 450).sum() >= 6
-
-    def test_twenty_copies_are_asked_for_once(self, plain):
-        rows = np.concatenate([NEW[:100], np.repeat(BAD[:1], 20, axis=0)])
-        assert (plain.to_label(rows, 15) >= 100).sum() <= 1
-
-    def test_fewer_rows_are_all_returned(self, plain):
-        assert sorted(plain.to_label(NEW[:3], 5)) == [0, 1, 2]
-        assert plain.to_label(np.repeat(NEW[:1], 3, axis=0), 2).shape == (2,)
-
-    def test_sparse_rows_are_asked_about_too(self):
-        rows = sp.random_array((200, 30), density=0.2, random_state=0, format="csr")
-        assert len(AutoSlabSVM().fit(rows).to_label(rows[:50], 5)) == 5
-
-    @pytest.mark.parametrize("n", [0, -1, 1.5])
-    def test_a_number_of_rows_is_at_least_one(self, plain, n):
-        with pytest.raises(ValueError, match="n must be a whole number"):
-            plain.to_label(NEW[:5], n)

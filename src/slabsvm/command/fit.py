@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm.command.check import MOST_LINES, lines_of, read
-from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
+from slabsvm.command.options import (
+    FILE,
+    column_options,
+    reading_of,
+    reading_options,
+    recall_option,
+    table_argument,
+)
 from slabsvm.command.terminal import (
     STATUSES,
     about,
@@ -47,11 +54,27 @@ FEW = 5
     help="auto: several detectors together, nothing to choose; calibrated: the same, with guaranteed p-values.",
 )
 @recall_option
+@click.option(
+    "--outliers",
+    type=FILE,
+    metavar="TABLE",
+    help="A table of known outliers with the same columns; one row is enough. For --detector auto.",
+)
 @column_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @reading_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was learned, as JSON.")
-def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, as_json: bool, **options: Any) -> None:
+def fit(
+    *,
+    table: Path,
+    output: Path,
+    detector: str,
+    recall: float,
+    outliers: Path | None,
+    seed: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Learn TABLE, of good rows alone, and write a model that accepts rows like these.
 
     A row is a line of CSV or TSV (.gz, too), or of an XLSX, Parquet, NPY, NPZ or svmlight file; "-" is CSV from the
@@ -60,16 +83,22 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
     \b
     slabsvm fit good.csv -o model.slab --id serial
     """
+    if outliers is not None and detector != "auto":
+        raise click.UsageError(f"--detector {detector} learns no outliers: leave --outliers out, or take auto.")
 
     def learn(good: GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
+        known, besides = None, ""
+        if outliers is not None:
+            known = outlier_rows(outliers, good.encoder, options)
+            besides = f" and {counted(len(known), 'known outlier')} of {named(outliers)}"
         with steps("Learning") as progress:
-            model = learned(good, detector_of(detector, recall, seed, progress))
+            model = learned(good, detector_of(detector, recall, seed, progress), known)
         found = model[-1]
-        decisions, outliers = getattr(found, "loo_decisions_", None), []
+        decisions, rejected = getattr(found, "loo_decisions_", None), []
         if decisions is not None:
             # Those that would be rejected as new ones, the least normal first.
             order = decisions.argsort(kind="stable")[: int((decisions < 0).sum())]
-            outliers = [good.names[place] for place in order]
+            rejected = [good.names[place] for place in order]
         facts = {
             "detector": type(found).__name__,
             "rows": len(good.rows),
@@ -77,21 +106,22 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
             "left_out": left_out(good.encoder),
             "recall": recall,
             "expected_recall": expected_recall(found),
-            "outliers": outliers,
+            "known_outliers": 0 if known is None else len(known),
+            "outliers": rejected,
         }
         lines = [
-            f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:",
+            f"Learned {len(good.rows):,} rows of {named(table)}{besides} by {type(found).__name__}:",
             *lines_of(good.encoder.plan(), MOST_LINES),
             recall_said(found, recall),
         ]
-        if outliers:
-            few = ", ".join(printable(outliers[:FEW]))
+        if rejected:
+            few = ", ".join(printable(rejected[:FEW]))
             lines.append(
-                f"{len(outliers):,} of the learned rows would be rejected as new rows; the least normal: {few}"
+                f"{len(rejected):,} of the learned rows would be rejected as new rows; the least normal: {few}"
             )
         return model, facts, lines
 
-    carried_out(table, output, options, learn, as_json=as_json)
+    carried_out(table, output, options, learn, as_json=as_json, outliers=outliers)
 
 
 @dataclass(frozen=True)
@@ -132,6 +162,20 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     return GoodRows(table, encoder, rows, weights, names)
 
 
+def outlier_rows(path: Path, encoder: TableEncoder, options: dict[str, Any]) -> FloatArray:
+    """Return the rows of a table of known outliers, encoded as the good rows are."""
+    from slabsvm.command.scoring import RowNames, columns_read, say_further
+    from slabsvm.files.tables import whole
+
+    names = RowNames(encoder, None)
+    with about(path):
+        table = whole(path, reading_of(options, **columns_read(names)))
+        rows = encoder.transform(table)
+    names.look_at(table)
+    say_further(names)
+    return rows
+
+
 def carried_out(
     table: Path,
     output: Path | None,
@@ -140,36 +184,30 @@ def carried_out(
     *,
     as_json: bool,
     report: Path | None = None,
+    outliers: Path | None = None,
 ) -> None:
     """Read a table of good rows, learn it, keep the model, and say what was learned: as JSON, or in lines.
 
     learn returns the model, facts for JSON, and lines; it may write a report.
     """
-    with plain_errors("output", "report", table=table, output=output, report=report):
+    with plain_errors("output", "report", table=table, outliers=outliers, output=output, report=report):
+        from slabsvm import KernelDensityDetector, KernelPCADetector
+        from slabsvm.files import save
+
         with kept_warnings() as texts:
             model, facts, lines = learn(good_rows(table, options))
-        keep(model, output, facts, lines, texts, as_json=as_json)
-
-
-def keep(
-    model: Pipeline, output: Path | None, facts: dict[str, Any], lines: list[str], texts: list[str], *, as_json: bool
-) -> None:
-    """Write a model, where it has a place, and say what was learned: facts as JSON, or lines; and what is doubtful."""
-    from slabsvm import KernelDensityDetector, KernelPCADetector
-    from slabsvm.files import save
-
-    if output is not None:
-        save(model, output)
-    if as_json:
-        say_json({"model": None if output is None else str(output), **facts, "warnings": texts})
-        return
-    for line in lines:
-        say(line)
-    warn(texts)
-    if output is not None:
-        keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
-        rows = "all distinct rows" if keeps_all else "its support vectors"
-        say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
+        if output is not None:
+            save(model, output)
+        if as_json:
+            say_json({"model": None if output is None else str(output), **facts, "warnings": texts})
+            return
+        for line in lines:
+            say(line)
+        warn(texts)
+        if output is not None:
+            keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
+            rows = "all distinct rows" if keeps_all else "its support vectors"
+            say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 
 def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
@@ -200,8 +238,8 @@ def rejected_by(recall: float) -> float:
     return round(1.0 - recall, 12)
 
 
-def learned(good: GoodRows, after: list[Any]) -> Pipeline:
-    """Return the pipeline of the encoder and these steps, fitted."""
+def learned(good: GoodRows, after: list[Any], known: FloatArray | None = None) -> Pipeline:
+    """Return the pipeline of the encoder and these steps, fitted; known outliers go to the last step as they are."""
     import numpy as np
     from sklearn.pipeline import Pipeline
 
@@ -215,7 +253,8 @@ def learned(good: GoodRows, after: list[Any]) -> Pipeline:
             raise click.ClickException(
                 f"{name} cannot be standardised: its values are too large for float64{heavy}. Divide by a power of ten."
             )
-    after[-1][1].fit(rows, **({} if weights is None else {"sample_weight": weights}))
+    given = {"sample_weight": weights, "known_outliers": known}
+    after[-1][1].fit(rows, **{name: value for name, value in given.items() if value is not None})
     return Pipeline([("columns", good.encoder), *after])
 
 

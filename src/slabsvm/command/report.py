@@ -129,7 +129,7 @@ def drift_monitor(model: Pipeline) -> DriftMonitor | None:
 def drift_said(monitor: DriftMonitor | None) -> str:
     """Return the verdict on drift."""
     if monitor is None:
-        return "Drift was not tested: the model keeps no scores of the learned rows to compare with."
+        return "Drift was not tested: the model keeps no scores of its rows, or too many of them repeat others."
     if monitor.alarm_:
         return (
             f"The rows have changed: an alarm was raised at row {monitor.alarm_row_:,}. At most "

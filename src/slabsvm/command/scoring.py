@@ -78,10 +78,15 @@ def columns_read(names: RowNames) -> dict[str, Any]:
     return {"texts": texts, "ids": ids, "n_columns": len(encoder.feature_names_in_)}
 
 
-def say_columns(names: RowNames) -> None:
-    """Say on the standard error which columns were left out, and where rows have no names."""
+def say_further(names: RowNames) -> None:
+    """Say on the standard error which columns were left out."""
     if names.further:
         say(f"Columns left out, as the model did not learn them: {', '.join(printable(names.further[:20]))}", err=True)
+
+
+def say_columns(names: RowNames) -> None:
+    """Say on the standard error which columns were left out, and where rows have no names."""
+    say_further(names)
     if names.unnamed:
         say(f"Rows are numbered, because there is no column {names.encoder.id_column!r} to name them.", err=True)
 

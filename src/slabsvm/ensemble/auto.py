@@ -19,7 +19,7 @@ from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed, worth_labelling
+from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, share_of, with_surprises
 from slabsvm.ensemble.members import (
@@ -257,24 +257,6 @@ class AutoSlabSVM(WithProgress, Detector):
         """Return `outlier_to`, under its name up to version 0.1; deprecated."""
         warn_of_name("AutoSlabSVM.strange_to", "outlier_to")
         return self.outlier_to(X)
-
-    def to_label(self, X: Any, n: int = 20) -> IndexArray:
-        """Return the numbers of n rows that someone should label, shape (n,), the most useful first.
-
-        Several times as many of them are outliers as of random rows. Most of these are easy ones, which teach no more
-        than random rows do, so label some random rows as well (docs/results/known-outliers.md). Then pass the outliers
-        to `fit` as known_outliers, and the others as known_positives. Raises ValueError for another n, and for rows
-        that the model does not take. Raises AttributeError for a model saved by version 0.1.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            New rows. Fewer than n are all returned.
-        n : int >= 1, default=20
-        """
-        if not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n must be a whole number of at least 1, got {n!r}.")
-        return worth_labelling(self._surprising(), self.offset_, rows_in_memory(self, X), n)
 
     def _surprising(self) -> Combination:
         """Return the members, whose scores have p-values."""

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm.detectors.answers import explanation_of
@@ -34,9 +33,6 @@ from slabsvm.runtime.objects import INLINE, Array, FittedEstimator, Many, Number
 SQUARED = (1e-150, 1e150)
 # The score of a usual row: minus the mean surprise of new positives.
 USUAL = -1.0
-# Rows to label are chosen among AMONG times as many, and at least LEAST_AMONG, that are worth most.
-AMONG, LEAST_AMONG = 10, 200
-TINY = 1e-300
 # Which classes a member may be of, and what makes a view.
 MEMBERS = (
     "slabsvm.OneClassSVM",
@@ -234,33 +230,6 @@ def viewed(view: Any, X: Any) -> Any:
         rows /= view.scale_
     largest = np.finfo(rows.dtype).max
     return np.clip(rows, -largest, largest, out=rows)
-
-
-def worth_labelling(combination: Combination, offset: float, X: Any, n: int) -> IndexArray:
-    """Return the numbers of at most n rows whose labels would teach a model the most, the first the most.
-
-    A label is worth most where members disagree, and no less beyond the threshold than near it: most outliers are found
-    there. A row that is near to a chosen one is worth less: one of twenty copies says what all twenty do. Of six other
-    rules none found labels that were clearly better (docs/results/known-outliers.md).
-    """
-    surprises = -combination.by_member(X)
-    weights = np.array([member.weight for member in combination.members])
-    mean = surprises @ weights
-    spread = np.sqrt((surprises - mean[:, None]) ** 2 @ weights)
-    # Beyond the threshold all rows count alike, but for what the members disagree about.
-    worth = np.minimum(mean / max(-offset, TINY), 1.0) * (1.0 + np.log1p(spread))
-    some = np.argsort(-worth, kind="stable")[: max(AMONG * n, LEAST_AMONG)]
-    rows = viewed(combination.views[-1], X[some])
-    apart = pairwise_distances(sp.csr_array(rows) if sp.issparse(rows) else rows)
-    usual = float(np.median(apart)) or 1.0
-    left, chosen = worth[some].copy(), []
-    novelty: FloatArray = np.ones(len(some))
-    for _ in range(min(n, len(some))):
-        one = int(np.argmax(left * novelty))
-        chosen.append(one)
-        left[one] = -1.0
-        novelty = np.minimum(novelty, apart[one] ** 2 / (apart[one] ** 2 + usual**2))
-    return some[chosen]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,19 +130,6 @@ def whole(path: Path, how: Reading) -> Any:
     return table
 
 
-def frame(path: Path, how: Reading) -> Any:
-    """Return all rows of a file as a frame, whatever the file is."""
-    from slabsvm.tables.columns import names_of
-
-    table = whole(path, how)
-    return table if hasattr(table, "iloc") else _pandas().DataFrame(table, columns=names_of(table))
-
-
-def stacked(*frames: Any) -> Any:
-    """Return the rows of frames with the same columns, one below the other."""
-    return _pandas().concat(frames, ignore_index=True)
-
-
 def names(path: Path, how: Reading) -> list[str] | None:
     """Return the names of a text's columns without reading on; None for other formats."""
     if how.named(path) not in TEXTS or path == STANDARD:
