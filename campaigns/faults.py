@@ -37,11 +37,9 @@ from machine.kills import killed
 from machine.together import at_once
 from machine.works import WORKS
 
-RUNS = {"reproduce": 30, "search": 20, "score": 20, "score to .gz": 10, "fit": 15, "tune": 10, "monitor to a file": 10}
-RUNS |= {"monitor to a pipe": 20, "reproduce with figures": 4, "inspect": 4, "demo": 6, "save": 10}
-PAIRS = {"reproduce": 10, "search": 20, "score": 20, "fit": 20, "tune": 10, "monitor to a file": 20}
-# Of these the harness writes lines itself, as a shell does.
-UNFILLED = ("monitor to a pipe",)
+RUNS = {"reproduce": 30, "search": 20, "score": 20, "score to .gz": 10, "fit": 15, "tune": 10}
+RUNS |= {"reproduce with figures": 4, "inspect": 4, "demo": 6, "save": 10}
+PAIRS = {"reproduce": 10, "search": 20, "score": 20, "fit": 20, "tune": 10}
 
 
 def by_name(function: Callable[..., Any], name: str, *arguments: int) -> Any:
@@ -60,8 +58,7 @@ def cases(options: Options) -> Iterator[Case]:
         runs = options.runs or most
         yield f"kills: {name}, {runs} runs, seed {seed}", partial(in_own_process, by_name, killed, name, runs, seed)
     for name in WORKS:
-        if name not in UNFILLED:
-            yield f"disks: {name}, seed {seed}", partial(in_a_namespace, name, seed)
+        yield f"disks: {name}, seed {seed}", partial(in_a_namespace, name, seed)
     for name, most in PAIRS.items():
         pairs = options.runs or most
         yield (

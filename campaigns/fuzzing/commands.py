@@ -23,7 +23,7 @@ MODULES = (
     *("slabsvm.command.options", "slabsvm.command.check", "slabsvm.command.fit"),
     *("slabsvm.command.score", "slabsvm.command.terminal"),
 )
-STATUSES = (0, 1, 2, 3, 4)
+STATUSES = (0, 1, 2, 3)
 LONG = ("explore", "demo", "toy")
 LINES = (
     "check good.csv --drop c --json",
@@ -39,9 +39,6 @@ LINES = (
     "score model.slab - --jobs 2",
     "score model.slab bad.csv -o out.csv --json",
     "inspect model.slab --json",
-    "inspect state.slab",
-    "monitor model.slab good.csv -o out.csv --state state.slab --fail-on-alarm",
-    "monitor model.slab good.csv -o out.csv --reference good.csv --run-length 9 --window 5 --json",
     "tune good.csv --detector svdd --criterion recall --folds 2 --drop c --jobs 1",
     "explore good.csv -o page.html --no-browser",
     "reproduce letter --data data --output made --offsets training --jobs 1 --no-figures --fresh",
@@ -78,7 +75,6 @@ OTHERS = (
         "bad.csv",
         "empty.csv",
         "model.slab",
-        "state.slab",
         "none.csv",
         "folder",
         "folder/x.csv",
@@ -196,7 +192,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
-    from slabsvm import AutoSlabSVM, DriftMonitor, OneClassSVM, TableEncoder
+    from slabsvm import AutoSlabSVM, OneClassSVM, TableEncoder
     from slabsvm.files import save
     from slabsvm.files.tables import Reading, whole
 
@@ -208,10 +204,9 @@ def _files(folder: Path) -> dict[str, bytes]:
     make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table)
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
     save(model, folder / "model.slab")
-    save(DriftMonitor(model).fit(), folder / "state.slab")
     np.save(folder / "table.npy", rows)
     np.savez(folder / "table.npz", x=rows)
-    made = {name: (folder / name).read_bytes() for name in ("model.slab", "state.slab", "table.npy", "table.npz")}
+    made = {name: (folder / name).read_bytes() for name in ("model.slab", "table.npy", "table.npz")}
     return made | {
         "good.csv": good.encode(),
         "good.csv.gz": gzip.compress(good.encode(), mtime=0),

@@ -140,8 +140,7 @@ class Trying:
 
     def _put_earlier(self, folder: Path) -> None:
         for name in self.work.results:
-            if name != "state.slab":
-                (folder / name).write_bytes(EARLIER)
+            (folder / name).write_bytes(EARLIER)
 
     def _do(self, folder: Path, *, as_nobody: bool = False) -> Ended:
         return done(partial(_done, self.work.do, self.inputs, folder, as_nobody), self.log)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from archive_parts import parts
 from slabsvm import LabelFreeSearchCV, OneClassSVM
-from slabsvm.command import monitor as subcommand
 from slabsvm.command.group import slabsvm
 from slabsvm.data.files import write_whole
 from slabsvm.display.figures import figure
@@ -26,9 +23,7 @@ from slabsvm_reproduction.toy import report as toy_report
 
 Contents = dict[str, bytes]
 
-ROWS = {"good": 300, "new": 6_000, "stream": 1_500}
-# A stream to the standard output is kept more often than users' are, so that kills find it half kept.
-KEPT_EVERY = 100
+ROWS = {"good": 300, "new": 6_000}
 # What differs from run to run.
 TIMES = ("fit_time", "score_time")
 
@@ -125,36 +120,6 @@ def demo(_: Path, folder: Path) -> None:
     command("demo", "--output", folder)
 
 
-def monitor(inputs: Path, folder: Path) -> None:
-    state = folder / "state.slab"
-    # A state that is there has all rows of the file: they would count twice.
-    if not state.exists():
-        command("monitor", inputs / "model.slab", inputs / "stream.csv", "-o", folder / "out.csv", "--state", state)
-
-
-def monitor_lines(inputs: Path, folder: Path) -> None:
-    """Read a stream on from where its state says; its lines up to there count, and those behind are written again."""
-    state, lines, rest = folder / "state.slab", folder / "lines.csv", folder / "rest.csv"
-    done = load(state).n_rows_ if state.exists() else 0
-    table = pd.read_csv(inputs / "stream.csv")
-    write_whole(lines, "".join(_lines(lines)[: 1 + done]))
-    if done < len(table):
-        write_whole(rest, table.iloc[done:].to_csv(index=False))
-        subcommand.KEPT_EVERY = KEPT_EVERY
-        # As by `slabsvm monitor ... >> lines.csv`.
-        with lines.open("a") as file:
-            os.dup2(file.fileno(), 1)
-        command("monitor", inputs / "model.slab", rest, "--state", state)
-        write_whole(lines, "".join(_lines(lines)))
-    rest.unlink(missing_ok=True)
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the whole lines of a file, of headers the first alone."""
-    found = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return [line for number, line in enumerate(found) if line.endswith("\n") and (number == 0 or line != found[0])]
-
-
 def search(_: Path, folder: Path) -> None:
     generator = np.random.default_rng(0)
     X = generator.normal(size=(120, 1)) + 0.1 * generator.normal(size=(120, 3))
@@ -187,8 +152,6 @@ WORKS = {
         Work("score to .gz", score_compressed, ("scored.csv.gz",)),
         Work("fit", fit, ("model.slab",)),
         Work("tune", tune, ("tuned.slab",)),
-        Work("monitor to a file", monitor, ("out.csv", "state.slab")),
-        Work("monitor to a pipe", monitor_lines, ("state.slab",), ""),
         Work("inspect", inspect, ("model.html",)),
         Work("demo", demo, ("digits.html", "digits.csv")),
         Work("save", save_model, ("saved.slab",)),

@@ -246,8 +246,6 @@ class TestPaths:
         for name, table, *more in (
             ("score", "none.csv"),
             ("score", "none.csv", "--json"),
-            ("monitor", "none.csv"),
-            ("monitor", ready / "new.csv", "--reference", "none.csv"),
         ):
             said = refused(run(name, ready / "model.slab", table, "-o", "s.csv", *more))
             assert said == "Error: none.csv: there is no such file. Look at its name and folder\n"
@@ -340,7 +338,6 @@ UNREAD = {
     "tune": (["tune", "good.csv", "-o", "m.slab", "--id", "serial", "--json"], 0),
     "inspect": (["inspect", "model.slab", "--html", "m.html"], 0),
     "score": (["score", "model.slab", "new.csv", "--fail-above", ".01"], 3),
-    "monitor": (["monitor", "model.slab", "new.csv"], 0),
 }
 
 

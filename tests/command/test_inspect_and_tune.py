@@ -72,21 +72,20 @@ class TestInspect:
     @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
     def test_names_of_files_mean_nothing_on_a_terminal(self, run):
-        table, model, state = "\x1b[31mt\n.csv", "\x1b[31mm.slab", "\x1b[31ms.slab"
+        table, model, other = "\x1b[31mt\n.csv", "\x1b[31mm.slab", "\x1b[31mo.slab"
         pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"]).to_csv(table, index=False)
         done = (
             ("fit", table, "-o", model),
             ("score", model, table, "-o", "\x1b[31mo.csv"),
             ("inspect", model, "--html", "\x1b[31mp.html"),
-            ("monitor", model, table, "-o", "w.csv", "--state", state),
-            ("inspect", state),
         )
+        save(OneClassSVM(), other)
         # Errors of a table, of the system, and of what a file is.
         refused = (
             ("score", model, model),
             ("inspect", "\x1b[31mnone"),
             ("inspect", table),
-            ("score", state, table),
+            ("score", other, table),
             ("score", model, table, "-o", model),
         )
         for status, ways in ((0, done), (1, refused)):

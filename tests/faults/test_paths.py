@@ -1,4 +1,4 @@
-"""What is written, by name: by everything that learns, answers, keeps, searches, draws and watches."""
+"""What is written, by name: by everything that learns, answers, keeps, searches and draws."""
 
 import json
 import os
@@ -43,8 +43,6 @@ parts(80, 0).to_csv("good.csv", index=False)
 for command in (
     "fit good.csv -o model.slab --detector slab --id serial",
     "score model.slab good.csv -o scored.csv",
-    "monitor model.slab good.csv -o watched.csv --state state.slab",
-    "monitor model.slab good.csv -o watched.csv --state state.slab",
 ):
     try:
         slabsvm(command.split())
@@ -78,5 +76,5 @@ def test_nothing_is_written_but_what_is_named_and_the_compilation_cache(tmp_path
     assert beyond <= {Path(os.devnull)}
     # It has heard, and nothing is left beside what was named.
     assert {"kept.slab", "scored.csv"} <= {path.name for path in heard}
-    named = {"kept.slab", "runs", "scores.png", "good.csv", "model.slab", "scored.csv", "watched.csv", "state.slab"}
+    named = {"kept.slab", "runs", "scores.png", "good.csv", "model.slab", "scored.csv"}
     assert set(os.listdir(folder)) == named

@@ -17,7 +17,6 @@ from slabsvm.command import nothing_begun
 from slabsvm.command.check import check
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
-from slabsvm.command.monitor import monitor
 from slabsvm.command.options import FILE, TABLE, reading_of, reading_options
 from slabsvm.command.score import score
 from slabsvm.command.terminal import STATUSES, WORDS, about, named, plain_errors, say
@@ -74,7 +73,6 @@ def slabsvm() -> None:
     slabsvm fit good.csv -o model.slab                  learn a table of good rows
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
-    slabsvm monitor model.slab stream.csv               when new rows are no longer like these
 
     `slabsvm explore` and `slabsvm demo` need no data. `demo` and `reproduce` are there where slabsvm-reproduction is
     installed, as in a clone of the repository after `./run demo`.
@@ -109,5 +107,5 @@ def explore(*, table: Path | None, output: Path, no_browser: bool, **options: An
             webbrowser.open(output.absolute().as_uri())
 
 
-for subcommand in (check, fit, score, inspect, tune, monitor, explore):
+for subcommand in (check, fit, score, inspect, tune, explore):
     slabsvm.add_command(subcommand)

@@ -36,23 +36,12 @@ EMPTY_CELLS = {
 def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     """Say what MODEL has learned: columns, recall, support vectors, planes, certificates, warnings.
 
-    Of the --state of `slabsvm monitor`, say what was found so far.
-
     \b
     slabsvm inspect model.slab --html model.html
     """
     with plain_errors("page", model=model, page=html):
-        from slabsvm.command.monitor import facts_of, state_of
         from slabsvm.command.scoring import loaded
 
-        if (monitor := state_of(model)) is not None:
-            if html is not None:
-                raise click.UsageError("--html takes models only. slabsvm.display.draw_monitor draws a monitor.")
-            if as_json:
-                say_json(facts_of(monitor))
-            else:
-                say(monitor.summary())
-            return
         found = loaded(model)
         if html is not None:
             from slabsvm.data.files import write_whole

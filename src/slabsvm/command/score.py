@@ -122,7 +122,7 @@ def score(
             kept_warnings() as texts,
             about(table),
             output_file(output) as file,
-            counting("Scoring", output) as progress,
+            counting(output) as progress,
         ):
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:

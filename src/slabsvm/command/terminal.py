@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 WORDS = "slabsvm.words"
 # The share of rejected rows is above what --fail-above allows. click has 1 for an error and 2 for misuse.
 TOO_MANY_REJECTED = 3
-# A stream has changed.
-ALARM = 4
 STATUSES = (
     "Exit status: 0 done; 1 a file is wrong, the text says what to do; 2 the command line is wrong; "
-    f"{TOO_MANY_REJECTED} `score --fail-above`: too many rows are rejected; {ALARM} `monitor --fail-on-alarm`: the "
-    f"rows have changed; {INTERRUPTED} interrupted. No file is ever written in part."
+    f"{TOO_MANY_REJECTED} `score --fail-above`: too many rows are rejected; {INTERRUPTED} interrupted. No file is ever "
+    "written in part."
 )
 # Texts from below name a parameter in brackets, of which the command has an option.
 PARAMETER = re.compile(
@@ -220,15 +218,15 @@ def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
 
 
 @contextmanager
-def counting(label: str, output: Path) -> Iterator[Callable[[int], None]]:
-    """Show how many rows are done, on a terminal's standard error alone; gives what to call with the number.
+def counting(output: Path) -> Iterator[Callable[[int], None]]:
+    """Show how many rows are scored, on a terminal's standard error alone; gives what to call with the number.
 
     Where the rows themselves go to the terminal, they are what is shown.
     """
     if not sys.stderr.isatty() or (str(output) == "-" and sys.stdout.isatty()):
         yield lambda _: None
         return
-    with _bar(label, "{task.description}: {task.completed:,} rows") as update:
+    with _bar("Scoring", "{task.description}: {task.completed:,} rows") as update:
         yield lambda done: update(completed=done)
 
 

@@ -14,7 +14,6 @@ import re
 import secrets
 import stat
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +25,6 @@ __all__ = [
     "is_stream",
     "locked",
     "named_errors",
-    "one_at_a_time",
     "open_regular",
     "read_regular",
     "replacing",
@@ -46,9 +44,6 @@ SHOWN_NAME = 40
 PART = ".{}.{}.part"
 # Where Windows locks a byte, nobody else can read it: behind all that is read while a lock is held.
 BEHIND = 1 << 10
-# Seconds. A file is written in less, unless somebody holds a lock for another reason.
-LONGEST_WAIT = 10.0
-BETWEEN_LOOKS = 0.01
 # Where Linux and the BSDs keep the open files of a process.
 OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
 MB = 1_000_000
@@ -212,22 +207,6 @@ def locked(descriptor: int) -> bool:
             return False
         raise
     return True
-
-
-@contextmanager
-def one_at_a_time(folder: Path, seconds: float = LONGEST_WAIT) -> Iterator[None]:
-    """Wait for the others who do this with a folder, but no longer than so, and not where folders have no locks."""
-    descriptor = None
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        end = time.monotonic() + seconds
-        while not locked(descriptor) and time.monotonic() < end:
-            time.sleep(BETWEEN_LOOKS)
-    try:
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def same_file(descriptor: int, path: Path) -> bool:

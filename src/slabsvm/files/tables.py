@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -76,7 +75,6 @@ class Reading:
     # Columns of texts that name rows: "NA" is a name, and only an empty cell is none
     ids: Collection[str] = ()
     n_columns: int | None = None  # how many columns an svmlight file has, which states only those that are not 0
-    live: bool = False  # whether the standard input is read as it comes, each line when it is there; in UTF-8 alone
 
     def named(self, path: Path) -> str:
         """Return the format of a file."""
@@ -233,19 +231,16 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
             f"the decimal point is one character, or ,. where some columns have points and others commas, not "
             f"{shown(how.decimal)} (decimal)"
         )
-    with _opened(path, live=how.live) as file:
+    with _opened(path) as file:
         encoding = how.encoding.lower().replace("utf8", "utf-8")
         yield Records(file, separator=separator, encoding=encoding, header=how.header)
 
 
 @contextmanager
-def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[BinaryIO]:
     opened: AbstractContextManager[BinaryIO]
     if path == STANDARD:
-        # A live stream is read without waiting for more than there is.
-        opened = nullcontext(
-            cast(BinaryIO, SimpleNamespace(read=cast(Any, sys.stdin.buffer).read1)) if live else sys.stdin.buffer
-        )
+        opened = nullcontext(sys.stdin.buffer)
     else:
         compressed = path.suffix.lower() == ".gz"
         opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")
