@@ -24,12 +24,12 @@ extensions = [
     "mathml",
     "myst_parser",
     "numpydoc",
-    "slab",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
+html_extra_path = ["playground"]  # the page to play with, as it is: slab/index.html
 exclude_patterns = ["_extensions", "gallery/*.ipynb", "gallery/*.md5"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

@@ -32,7 +32,6 @@ FLOORS = (
     "tables",
     "display",
     "files",
-    "explore",
     "command",
 )
 # What users import by name, and what stands above all floors.

@@ -1,8 +1,8 @@
 """Command lines of `slabsvm`, its own subcommands and the reproduction's: parsed alone, or carried out on tiny files.
 
 An input is a word a line. Carried out, a command ends with one of its exit statuses and a text that fits on a screen,
-leaves nothing half-written, and writes no file but those that its words name. What would open a browser, or compute
-for long whatever its words are (`explore`, `demo`, `reproduce toy`), is parsed and not carried out.
+leaves nothing half-written, and writes no file but those that its words name. What would compute for long whatever its
+words are (`demo`, `reproduce toy`) is parsed and not carried out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODULES = (
     *("slabsvm.command.score", "slabsvm.command.terminal"),
 )
 STATUSES = (0, 1, 2, 3)
-LONG = ("explore", "demo", "toy")
+LONG = ("demo", "toy")
 LINES = (
     "check good.csv --drop c --json",
     "fit good.csv -o new.slab",
@@ -40,7 +40,6 @@ LINES = (
     "score model.slab bad.csv -o out.csv --json",
     "inspect model.slab --json",
     "tune good.csv --detector svdd --criterion recall --folds 2 --drop c --jobs 1",
-    "explore good.csv -o page.html --no-browser",
     "reproduce letter --data data --output made --offsets training --jobs 1 --no-figures --fresh",
     "reproduce voc --data data --output made --classes cat,dog --backgrounds 10 --objects 30 --seed 1 --no-figures",
     "reproduce voc --data data --year 2012 --image-set train --difficult --no-truncated --strict --output made",
@@ -154,7 +153,6 @@ def whole(folder: Path) -> tuple[Callable[[bytes], object], tuple[type[BaseExcep
     os.chdir(folder)
     os.environ["SLABSVM_DATA"] = str(folder / "data")
     files = _files(folder)
-    # An interactive page, and no network, whatever the words are.
     root = _commands(lambda name: name not in LONG)
     # A claim of the reproduction on its folder holds until the context ends.
     assert isinstance(root, click.Group)

@@ -87,7 +87,7 @@ def _records(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
 
 
 def _texts(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
-    from slabsvm.files.tables import Reading, names, pieces, whole
+    from slabsvm.files.tables import Reading, pieces, whole
     from slabsvm.tables import TableEncoder, TableError
 
     names_of_files = ("table.csv", "table.csv", "table.csv.gz")
@@ -101,7 +101,6 @@ def _texts(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
         )
         file = folder / name
         file.write_bytes(text)
-        names(file, how)
         table = whole(file, how)
         assert sum(map(len, pieces(file, how))) == len(table), "read as a whole there are other rows than in pieces"
         TableEncoder(id_column="b" if "b" in texts else None).fit_transform(table)

@@ -2,7 +2,7 @@
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
 from those before it: runtime, compiled, data, kernels, gram, dual, solvers, fitted, detectors, conformal, selection,
-ensemble, openset, monitoring, tables, display, files, explore, command.
+ensemble, openset, monitoring, tables, display, files, command.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
 
 def outlier_rows(path: Path, encoder: TableEncoder, options: dict[str, Any]) -> FloatArray:
     """Return the rows of a table of known outliers, encoded as the good rows are."""
-    from slabsvm.command.scoring import RowNames, columns_read, say_further
+    from slabsvm.command.names import RowNames, columns_read, say_further
     from slabsvm.files.tables import whole
 
     names = RowNames(encoder, None)

@@ -1,14 +1,8 @@
-"""The command `slabsvm`: subcommands of this library, and of distributions that offer some by an entry point.
-
-`explore`, which only writes a page and opens it, is here; the others have files of their own.
-"""
+"""The command `slabsvm`: subcommands of this library, and of distributions that offer some by an entry point."""
 
 from __future__ import annotations
 
-import webbrowser
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,9 +11,8 @@ from slabsvm.command import nothing_begun
 from slabsvm.command.check import check
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
-from slabsvm.command.options import FILE, TABLE, reading_of, reading_options
 from slabsvm.command.score import score
-from slabsvm.command.terminal import STATUSES, WORDS, about, named, plain_errors, say
+from slabsvm.command.terminal import STATUSES, WORDS
 from slabsvm.command.tune import tune
 
 # An entry point of this group is named as its subcommand and points to a click command.
@@ -74,38 +67,10 @@ def slabsvm() -> None:
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
 
-    `slabsvm explore` and `slabsvm demo` need no data. `demo` and `reproduce` are there where slabsvm-reproduction is
-    installed, as in a clone of the repository after `./run demo`.
+    `slabsvm demo`, which needs no data, and `reproduce` are there where slabsvm-reproduction is installed, as in a
+    clone of the repository after `./run demo`.
     """
 
 
-@click.command(short_help="Play with a slab in a browser.", epilog=STATUSES)
-@click.argument("table", type=TABLE, required=False)
-@click.option("-o", "--output", type=FILE, default=Path("slab.html"), show_default=True, help="The page to write.")
-@click.option("--no-browser", is_flag=True, help="Open no browser: write the page, and no more.")
-@reading_options
-def explore(*, table: Path | None, output: Path, no_browser: bool, **options: Any) -> None:
-    """Write a page to play with a slab on, and open it: points are added, dragged and painted, and the planes follow.
-
-    With TABLE, two of its columns are the points. The page holds up to 500 of its rows; it is one file, which needs
-    no other and sends nothing anywhere.
-
-    \b
-    slabsvm explore measurements.csv -o measurements.html
-    """
-    with plain_errors("page", table=table, page=output):
-        from slabsvm.data.files import write_whole
-        from slabsvm.explore import columns_of, page
-
-        columns = None
-        if table is not None:
-            with about(table):
-                columns = columns_of(table, reading_of(options))
-        write_whole(output, page(columns))
-        say(f"Wrote {named(output)}.")
-        if not no_browser:
-            webbrowser.open(output.absolute().as_uri())
-
-
-for subcommand in (check, fit, score, inspect, tune, explore):
+for subcommand in (check, fit, score, inspect, tune):
     slabsvm.add_command(subcommand)

@@ -91,17 +91,9 @@ def score(
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
+        from slabsvm.command.names import RowNames, columns_read, say_columns
         from slabsvm.command.report import Histogram, drift_monitor, drift_said, page
-        from slabsvm.command.scoring import (
-            RowNames,
-            Run,
-            Scorer,
-            columns_read,
-            loaded,
-            output_file,
-            say_columns,
-            separator_of,
-        )
+        from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
         from slabsvm.data.files import write_whole
         from slabsvm.files.tables import pieces
 

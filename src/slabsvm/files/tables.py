@@ -128,14 +128,6 @@ def whole(path: Path, how: Reading) -> Any:
     return table
 
 
-def names(path: Path, how: Reading) -> list[str] | None:
-    """Return the names of a text's columns without reading on; None for other formats."""
-    if how.named(path) not in TEXTS or path == STANDARD:
-        return None
-    with _records(path, how) as records:
-        return records.names
-
-
 def _texts(path: Path, how: Reading) -> Iterator[Any]:
     with _records(path, how) as records:
         for block in records:

@@ -267,7 +267,4 @@
   slab.plot = plot;
   colour();
   whenChanged();
-  /* A page of `slabsvm explore TABLE` holds the table; a link says what else is to be shown. */
-  const held = JSON.parse(element("table")?.textContent ?? "null");
-  if (held && !location.hash) offer(held);
 })((globalThis.slabsvm ??= {}));
