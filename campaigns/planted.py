@@ -78,7 +78,7 @@ def another_problem() -> Any:
     )
 
 
-@found_by("test_a_score_is_the_sum_over_support_vectors_whatever_table_it_comes_from")
+@found_by("test_a_score_is_the_sum_over_support_vectors")
 def other_scores() -> Any:
     """Scores are off by 1e-9 of themselves"""
     return after(SupportVectorDetector, "project", lambda scores, *_: scores * (1 + 1e-9))

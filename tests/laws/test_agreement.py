@@ -98,7 +98,7 @@ def test_every_solver_ends_at_the_same_scores_with_a_gap_that_is_true(problem: P
 
 
 @law(strategies.problems_of_all_kinds, examples=40)
-def test_a_score_is_the_sum_over_support_vectors_whatever_table_it_comes_from(problem: Problem) -> None:
+def test_a_score_is_the_sum_over_support_vectors(problem: Problem) -> None:
     with only_our_warnings():
         model = problem.slab()
     beta = whole(model, len(problem))

@@ -90,7 +90,7 @@ class OneClassSlabSVM(SupportVectorDetector):
     support_ : (n_SV,) array of int
         Their rows in X.
     support_vectors_ : (n_SV, n_features) array or CSR matrix
-        Empty for a precomputed kernel. Missing for linear and additive kernels, which predict without training rows;
+        Empty for a precomputed kernel. Missing for linear and Hellinger kernels, which predict without training rows;
         use X[support_].
     n_iter_ : int
         The solver's iterations.

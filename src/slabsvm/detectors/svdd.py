@@ -17,7 +17,8 @@ from slabsvm.fitted.explanation import Explanation, Usual
 from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
-from slabsvm.kernels.base import Kernel, Projection
+from slabsvm.kernels.base import Kernel, WeightVector
+from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
@@ -156,7 +157,7 @@ class SVDD(SupportVectorDetector):
         scores[~np.isfinite(lengths)] = -np.inf
         return scores
 
-    def _by_feature(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
+    def _by_feature(self, kernel: Kernel, position: Expansion | WeightVector, X: Any) -> FloatArray:
         # |Phi(x) - a|^2 is a sum over features, too.
         with np.errstate(over="ignore", invalid="ignore"):
             return 2.0 * position.by_feature(X) - kernel.diagonal_by_feature(X)
