@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import field, replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,18 +39,16 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 
 @parameters
 class SupportVectorDetector(KernelDetector):
     """A detector whose scores are made of s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
 
-    solver: str = "smo"
     tol: float = 1e-3
     max_iter: int = -1
     cache_size: float = 1000
-    prediction_tol: float = 1e-6
     warm_start: bool = False
 
     support_: npt.NDArray[np.intp] = field(init=False)
@@ -68,11 +66,9 @@ class SupportVectorDetector(KernelDetector):
     model_: SupportVectorModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "solver": [StrOptions({"smo", "interior-point"})],
         "tol": [FiniteReal(0.0, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [FiniteReal(0.0, closed="neither")],
-        "prediction_tol": [Interval(Real, 0.0, 1.0, closed="left")],
         "warm_start": ["boolean"],
     }
 
@@ -247,9 +243,9 @@ class SupportVectorDetector(KernelDetector):
     def _solve(self, training: Training, dual: Dual, gram: Gram, start: Start | None) -> Solution:
         solution = start.solution_of(dual, gram, float(self.tol)) if start else None
         if solution is None:
-            from slabsvm.solvers import interior, loop
+            from slabsvm.solvers import loop
 
-            solution = (loop.solve if self.solver == "smo" else interior.solve)(
+            solution = loop.solve(
                 dual,
                 gram,
                 tol=float(self.tol),

@@ -52,7 +52,7 @@ class SVDD(SupportVectorDetector):
         Which distances set R^2, as a quantile. "leave-one-out" takes closed-form leave-one-out distances: the model
         then accepts a share of *new* positives near 1 - nu. "training" takes the training samples' distances, as in
         [1]_.
-    gamma, solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
+    gamma, tol, max_iter, cache_size, n_jobs, warm_start
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes
