@@ -3,9 +3,10 @@
     python benchmarks/conic.py [--repeats 3] [--sizes 1000 2000]
 
 Clarabel (interior point, conic) and PIQP (proximal interior point, dense) solve the Dual over its 2 m variables, given
-K; the package's own interior point, the paper's method, solves it too. All are asked for the same relative gap, and the
-gap of each answer is computed from its multipliers alone, after they were made feasible. Ours is the whole solver, the
-computation of K included, which the others are given. One BLAS thread for all; runs are interleaved and medians quoted.
+K; the paper's own interior point, which the reproduction has, solves it too. All are asked for the same relative gap,
+and the gap of each answer is computed from its multipliers alone, after they were made feasible. Ours is the whole
+solver, the computation of K included, which the others are given. One BLAS thread for all; runs are interleaved and
+medians quoted.
 Needs clarabel and piqp: pip install ".[benchmarks]".
 """
 
@@ -25,7 +26,8 @@ from slabsvm.dual.solution import Point
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import interior, loop
+from slabsvm.solvers import loop
+from slabsvm_reproduction.interior_point import Problem, interior_point
 
 TOL = 1e-3
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3
@@ -90,7 +92,10 @@ def true_gap(dual: Dual, K: np.ndarray, multipliers: np.ndarray) -> float:
 def measure(name: str, m: int, repeats: int) -> Record:
     X = histograms(m)
     kernel = RBF(1.0 / (X.shape[1] * X.var())) if name == "rbf" else NAMED[name]()
-    dual = one_class_slab(np.ones(m), NU_LOWER, NU_UPPER, EPSILON)
+    dual, problem = (
+        one_class_slab(np.ones(m), NU_LOWER, NU_UPPER, EPSILON),
+        Problem.slab(m, NU_LOWER, NU_UPPER, EPSILON),
+    )
     K = np.asarray(kernel(X, X), dtype=np.float64)
     P, sums = expanded(dual, K)
     caps = dual.caps.mean(axis=1)
@@ -102,7 +107,7 @@ def measure(name: str, m: int, repeats: int) -> Record:
 
     solvers = {
         "ours": lambda: loop.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
-        "interior": lambda: interior.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
+        "interior": lambda: interior_point(K, problem, tol=TOL).multipliers,
         "clarabel": lambda: scaled(by_clarabel(upper, sums, totals)),
         "piqp": lambda: scaled(by_piqp(P, sums, totals)),
     }

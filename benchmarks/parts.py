@@ -1,14 +1,13 @@
-"""What single parts cost: an open set's class, an interior point's iteration, predictions, a first fit, thresholds.
+"""What single parts cost: an open set's class, predictions, a first fit, thresholds.
 
     python benchmarks/parts.py [--only WORD] [--repeats 9]
 
-Classes: `OpenSetClassifier(method="leave-one-out")` with 1,000 classes of 100 rows and 16 features. Iterations: a whole
-fit by the interior point over its iterations, in Cholesky factors of the same size. Predictions: `decision_function` of
-10,000 support vectors of 16 features, in the least time of the same kernel block by float32 products and exponentials,
-and against scikit-learn's. First fits: 257 rows in a new process with an empty compilation cache, imports included.
-Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training scores, and at the defaults,
-also of 5 normal features; slabs of 10,000 rows near eight centres, and of correlated features. Medians of interleaved
-runs, on one thread.
+Classes: `OpenSetClassifier(method="leave-one-out")` with 1,000 classes of 100 rows and 16 features. Predictions:
+`decision_function` of 10,000 support vectors of 16 features, in the least time of the same kernel block by float32
+products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process with an empty compilation
+cache, imports included. Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training
+scores, and at the defaults, also of 5 normal features; slabs of 10,000 rows near eight centres, and of correlated
+features. Medians of interleaved runs, on one thread.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
 from sklearn.svm import OneClassSVM
 
 from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
@@ -30,7 +28,6 @@ from samples import clouds
 from slabsvm import OneClassSlabSVM, OpenSetClassifier
 from slabsvm import OneClassSVM as OnePlane
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers import interior
 from speed import LIMIT_BYTES
 
 REPEATS = {"--repeats": {"type": int, "default": 9, "help": "[%(default)s]"}}
@@ -49,33 +46,6 @@ def classes(options: Options) -> Record:
         OpenSetClassifier(method="leave-one-out").fit(X, y)
         seconds.append(perf_counter() - begin)
     return {"part": "one class of 1,000", "size": "100 x 16", "ms": 1e3 * float(np.median(seconds)) / count}
-
-
-def iteration(times: float, options: Options) -> Record:
-    """Return the time of an interior point's iteration, and in Cholesky factors."""
-    X = clouds(1500, 16)
-    model = OneClassSlabSVM(gamma=times / (16 * X.var()), nu_upper=0.05)
-    training = model.training(X)
-    kernel = model._kernel(training)
-    matrix = kernel(X, X) + np.eye(len(X))
-
-    def solved() -> int:
-        from slabsvm.gram.computed import gram_of
-
-        gram = gram_of(kernel, training.samples, 1)
-        return interior.solve(model._dual(training.distinct.weights, kernel, gram), gram).iterations
-
-    with ONE_BLAS_THREAD:
-        seconds, answers = interleaved(
-            {"factor": lambda: dpotrf(matrix.T, lower=1, clean=0), "fit": solved}, min(5, options.repeats)
-        )
-    once = float(np.median(seconds["fit"])) / answers["fit"]
-    return {
-        "part": f"interior point's iteration, gamma x {times:g}",
-        "size": "1,500 x 16",
-        "ms": 1e3 * once,
-        "factors": once / float(np.median(seconds["factor"])),
-    }
 
 
 def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int, options: Options) -> Record:
@@ -154,8 +124,6 @@ def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[], np.nd
 
 def cases(options: Options) -> Iterator[Case]:
     yield "class", partial(classes, options)
-    for times in (1.0, 4.0):
-        yield f"interior point {times:g}", partial(iteration, times, options)
     models: list[tuple[OneClassSlabSVM, OneClassSVM]] = []
     for n_rows in (1, 100, 1000, 10_000):
         yield f"prediction {n_rows}", partial(prediction, models, n_rows, options)
@@ -181,7 +149,7 @@ def cases(options: Options) -> Iterator[Case]:
 
 
 def row(record: Record) -> str:
-    shares = (f"{record[name]:.1f}" if name in record else "-" for name in ("factors", "limits", "peer_over_ours"))
+    shares = (f"{record[name]:.1f}" if name in record else "-" for name in ("limits", "peer_over_ours"))
     return f"{record['part']} | {record['size']} | {record['ms']:,.2f} ms | {' | '.join(shares)}"
 
 
@@ -190,7 +158,7 @@ if __name__ == "__main__":
         __file__,
         __doc__,
         cases,
-        tables(Table("part | size | time | Cholesky factors | limits | peer / ours", row, "llrrrr")),
+        tables(Table("part | size | time | limits | peer / ours", row, "llrrr")),
         keys=("part",),
         arguments=REPEATS,
     ).main()

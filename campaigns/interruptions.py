@@ -51,11 +51,6 @@ LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "descent, a tight gap": lambda: (OneClassSlabSVM(gamma="scale", tol=1e-6, offsets="training"), cloud(5000)),
     "all of K": lambda: (OneClassSlabSVM(gamma=3.0), cloud(8000)),
     "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(4500)),
-    "interior point": lambda: (OneClassSlabSVM(gamma="scale", solver="interior-point"), cloud(1500)),
-    "interior point, linear": lambda: (
-        OneClassSlabSVM(kernel="linear", solver="interior-point", offsets="training"),
-        cloud(20_000, 200),
-    ),
     "chi2 kernel": lambda: (OneClassSlabSVM(kernel="chi2"), cloud(4000, 30)),
     "SVDD": lambda: (SVDD(gamma=1.0), cloud(4000)),
     "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),

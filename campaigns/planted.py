@@ -23,7 +23,6 @@ from slabsvm.dual.solution import Point
 from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.additive import Linear
-from slabsvm.solvers import interior
 
 Fault = Callable[[], AbstractContextManager[Any]]
 # By the names of the functions that state the laws.
@@ -60,7 +59,7 @@ def before(owner: Any, name: str, change: Callable[..., tuple[Any, ...]]) -> Any
 
 @found_by(
     "test_a_slabs_gap_is_that_of_its_multipliers_and_within_tol",
-    "test_every_solver_ends_at_the_same_scores_with_a_gap_that_is_true",
+    "test_every_way_to_the_optimum_ends_at_the_same_scores_with_a_true_gap",
     "test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision",
     "test_a_slab_of_any_scale_is_certified_or_refused_in_words",
 )
@@ -70,15 +69,7 @@ def gaps_too_small() -> Any:
     return patch.object(Point, "gap", property(lambda point: 0.5 * original(point)))
 
 
-@found_by("test_the_interior_point_and_the_descent_find_the_same_slab")
-def another_problem() -> Any:
-    """The interior point solves the problem of caps that are a hundredth larger"""
-    return before(
-        interior, "solve", lambda dual, gram: (Dual(dual.signs, 1.01 * dual.caps, dual.totals, dual.linear), gram)
-    )
-
-
-@found_by("test_a_score_is_the_sum_over_support_vectors_whatever_table_it_comes_from")
+@found_by("test_a_score_is_the_sum_over_support_vectors")
 def other_scores() -> Any:
     """Scores are off by 1e-9 of themselves"""
     return after(SupportVectorDetector, "project", lambda scores, *_: scores * (1 + 1e-9))

@@ -58,9 +58,8 @@ for axes in (learned, found):
 # What each bin adds
 # ------------------
 #
-# With an additive kernel a score is a sum of functions of one feature each, so that no
-# support vector is kept, and all of the model can be drawn. Where most learned patches
-# are is shaded.
+# With an additive kernel a score is a sum of functions of one feature each, so that all
+# of the model can be drawn. Where most learned patches are is shaded.
 bins = [f"{low * 32}-{low * 32 + 31}" for low in range(BINS)]
 names = [f"{colour} {values}" for colour in ("red", "green", "blue") for values in bins]
 functions = plt.figure(figsize=(6.6, 2.9), layout="constrained")

@@ -143,15 +143,6 @@ def test_importing_the_package_or_its_estimator_loads_neither_numba_nor_matplotl
     assert not {"numba", "matplotlib"} & loaded_after("from slabsvm import AutoSlabSVM, OpenSetClassifier")
 
 
-@pytest.mark.slow
-def test_the_interior_point_on_a_named_kernel_does_without_numba():
-    code = (
-        "import numpy as np; from slabsvm import OneClassSlabSVM as Slab; "
-        "Slab(solver='interior-point', offsets='training').fit(np.random.default_rng(0).normal(size=(50, 2)))"
-    )
-    assert "numba" not in loaded_after(code)
-
-
 def test_each_folder_says_what_lives_there_and_contributing_lists_them_in_order():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     places = [page.find(f"| `{name}/` |") for name in FLOORS]

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
+    "additive": "results/additive-kernels.md",
     "contamination": "results/contamination.md",
     "default_fits": "results/left-out-scores.md",
     "explain": "developers/explanations.md",

@@ -5,12 +5,11 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from sklearn.base import clone
 
 import many
-from slabsvm import DriftMonitor, OneClassSlabSVM
+from slabsvm import DriftMonitor
 from slabsvm.files import load, save
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -67,16 +66,3 @@ def test_loads_predictions_in_chunks_and_updates_of_a_monitor_leave_nothing_behi
     # The monitor's course has a record for each stretch of rows; its state is of bounded length.
     monitor = DriftMonitor(model).fit()
     assert growth(lambda: monitor.update(new[:200]))[1] < new[:200].nbytes
-
-
-@pytest.mark.numeric
-def test_an_interior_point_on_few_features_holds_no_matrix_of_all_samples():
-    X = np.random.default_rng(0).normal(3.0, 1.0, (7000, 2))
-    tracemalloc.start()
-    try:
-        model = OneClassSlabSVM(kernel="linear", solver="interior-point", offsets="training").fit(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert model.relative_gap_ <= model.tol
-    assert peak < 8 * len(X) ** 2 / 2

@@ -37,7 +37,6 @@ from slabsvm.kernels import bandwidth, expansion
 from slabsvm.kernels.features import Chi2Map, HellingerMap, IntersectionMap
 
 ADDITIVE = ("intersection", "hellinger", "chi2")
-by_solver = pytest.mark.parametrize("solver", ["smo", "interior-point"])
 
 
 @pytest.fixture(scope="module", name="X")
@@ -66,13 +65,12 @@ def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X
                 act(data)
 
 
-@by_solver
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
 @pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, solver, offsets):
+def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, offsets):
     for row in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]):
         same = np.tile([row], (20, 1))
-        model = OneClassSlabSVM(kernel=kernel, solver=solver, offsets=offsets)
+        model = OneClassSlabSVM(kernel=kernel, offsets=offsets)
         with pytest.warns(SlabCollapseWarning):
             model.fit(same)
         assert is_finite(model, same + 1)
@@ -87,7 +85,7 @@ def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, solver, offset
     ("parameters", "words"),
     [
         *(({"nu_lower": a, "nu_upper": b}, "less than 1") for a, b in ((0.5, 0.5), (0.9, 0.2), (0.99, 0.01))),
-        *(({"epsilon": 1.0, "solver": solver}, "must not be 1") for solver in ("smo", "interior-point")),
+        ({"epsilon": 1.0}, "must not be 1"),
         *(({"epsilon": epsilon}, "lost in rounding") for epsilon in (1e300, 1e16, 1e-17, 1e-320)),
     ],
 )
@@ -107,12 +105,10 @@ OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
         "gamma": (0, -1.0, np.inf, np.nan, "big", HUGE),
         "tol": (0, -1e-3, np.inf, HUGE),
         "kernel": ("gaussian", None),
-        "solver": ("libsvm",),
         "offsets": ("loo",),
         "ranking": ("distance",),
         "max_iter": (-2, 1.5),
         "cache_size": (0, HUGE),
-        "prediction_tol": (-1e-9, 1.0),
         "n_jobs": (1.5,),
     },
     LinearOneClassSlabSVM: {
@@ -126,7 +122,7 @@ OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
         "n_components": (0,),
     },
     OneClassSVM: {"nu": (0, 1.01, np.nan), "kernel": ("gaussian",)},
-    SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE), "solver": ("libsvm",)},
+    SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE)},
     KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "offsets": ("loo",)},
     KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "offsets": ("out-of-fold",)},
     **{one: {"sample_steps": (0, 1.5), "sample_interval": (0.0, "x", HUGE)} for one in (Chi2Map, IntersectionMap)},
@@ -151,10 +147,9 @@ def test_precomputed_matrices_that_are_no_kernel_are_refused():
         OneClassSlabSVM(kernel="precomputed").fit(sp.eye_array(6, format="csr"))
 
 
-@by_solver
 @pytest.mark.parametrize("m", [4, 40])
 @pytest.mark.parametrize("kind", ["a pair", "a diagonal", "four points"])
-def test_indefinite_precomputed_matrices_are_refused(solver, m, kind):
+def test_indefinite_precomputed_matrices_are_refused(m, kind):
     K = np.eye(m) if kind == "four points" else np.full((m, m), 0.5) + 0.5 * np.eye(m)
     if kind == "a pair":
         K[0, 1] = K[1, 0] = 2.0
@@ -163,7 +158,7 @@ def test_indefinite_precomputed_matrices_are_refused(solver, m, kind):
     else:
         K[:4, :4] = 0.5 * np.array([[2.0, 1, 1, 1], [1, 2, -2, -2], [1, -2, 2, -2], [1, -2, -2, 2]])
     with refused("positive semidefinite"):
-        OneClassSlabSVM(kernel="precomputed", solver=solver, nu_lower=0.5, nu_upper=0.4).fit(K)
+        OneClassSlabSVM(kernel="precomputed", nu_lower=0.5, nu_upper=0.4).fit(K)
 
 
 @pytest.mark.parametrize(
@@ -235,11 +230,9 @@ def test_one_sample_with_all_the_weight_is_a_point(X):
     assert model.predict(X[7:8]) == 1
 
 
-@pytest.mark.warns("out of the kernel's reach of all others", cases=["smo"])
+@pytest.mark.warns("out of the kernel's reach of all others", cases=["slab"])
 @pytest.mark.parametrize(
-    "model",
-    [OneClassSlabSVM(gamma="scale"), OneClassSlabSVM(gamma="scale", solver="interior-point"), OneClassSVM(), SVDD()],
-    ids=["smo", "interior-point", "one-class SVM", "SVDD"],
+    "model", [OneClassSlabSVM(gamma="scale"), OneClassSVM(), SVDD()], ids=["slab", "one-class SVM", "SVDD"]
 )
 def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(model, X):
     with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
@@ -262,11 +255,10 @@ def test_a_slab_on_its_way_to_its_collapse_is_warned_of_with_the_remedy(d, gamma
 
 
 @pytest.mark.warns("of the training rows, and of rows that repeat them")
-@by_solver
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-def test_many_more_features_than_samples_do_no_harm(kernel, solver):
+def test_many_more_features_than_samples_do_no_harm(kernel):
     X = np.random.default_rng(0).gamma(2.0, 1.0, (12, 3000))
-    model = OneClassSlabSVM(kernel=kernel, solver=solver, nu_upper=0.1).fit(X)
+    model = OneClassSlabSVM(kernel=kernel, nu_upper=0.1).fit(X)
     assert is_finite(model, X)
     assert model.status_ == "converged"
 
@@ -381,8 +373,6 @@ EVERY: dict[str, Callable[..., Any]] = {
         for name, make in KERNELLED.items()
         for kernel in ("rbf", "linear", *ADDITIVE)
     },
-    "slab, interior point": lambda **own: OneClassSlabSVM(solver="interior-point", epsilon=0.2, **own),
-    "slab, interior point, linear": lambda **own: OneClassSlabSVM(solver="interior-point", kernel="linear", **own),
     "kernel density": KernelDensityDetector,
     "linear": lambda **own: LinearOneClassSlabSVM(epsilon=0.2, **own),
 }
@@ -514,7 +504,7 @@ def test_a_share_below_one_sample_is_that_of_none(name, value, X):
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
 def test_parameters_may_be_floats_of_any_width(kind, X):
-    for name in ("nu_lower", "nu_upper", "epsilon", "gamma", "tol", "cache_size", "prediction_tol"):
+    for name in ("nu_lower", "nu_upper", "epsilon", "gamma", "tol", "cache_size"):
         _, refusal, _ = outcome(lambda name=name: OneClassSlabSVM(**{name: kind(0.125)}).fit(X))
         assert refusal == ""
 

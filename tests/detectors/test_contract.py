@@ -137,17 +137,6 @@ def test_the_order_of_many_rows_does_not_matter_to_the_last_bit(kernel):
     assert one.dual_objective_ == other.dual_objective_
 
 
-@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection", "0.0-chi2", "0.0-hellinger"])
-@by_kernel
-@pytest.mark.parametrize("epsilon", [0.0, 2 / 3, 1.5])
-def test_both_solvers_give_the_same_left_out_planes(kernel, epsilon, X, new):
-    parameters = {"kernel": kernel, "epsilon": epsilon, "gamma": "scale", "tol": 1e-9, "nu_upper": 0.05}
-    one, other = (OneClassSlabSVM(solver=solver, **parameters).fit(X) for solver in ("smo", "interior-point"))
-    expected = one.decision_function(new)
-    np.testing.assert_allclose(other.decision_function(new), expected, atol=1e-4 * np.abs(expected).max())
-    assert other.dual_objective_ == pytest.approx(one.dual_objective_, rel=1e-8)
-
-
 @pytest.mark.slow
 @pytest.mark.warns("of the training samples are support vectors")
 @pytest.mark.parametrize("seed", range(2))

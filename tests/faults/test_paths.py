@@ -32,7 +32,7 @@ from slabsvm.files import load, save
 from archive_parts import parts
 
 X = np.random.default_rng(0).normal(size=(90, 1)) + 0.1 * np.random.default_rng(1).normal(size=(90, 3))
-model = OneClassSlabSVM(solver="smo").fit(X)
+model = OneClassSlabSVM().fit(X)
 model.predict(X), model.score_samples(X)
 OpenSetClassifier().fit(X, np.arange(90) % 2).predict(X)
 save(model, "kept.slab")

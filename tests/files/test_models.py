@@ -59,7 +59,6 @@ pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarni
 KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
 BY_KERNEL = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)
 ANSWERS = ("decision_function", "score_samples", "predict", "p_values", "decisions", "project", "transform", "explain")
-SCHEMAS = Path(__file__).parent / "schemas"
 
 RNG = np.random.default_rng(0)
 X = RNG.gamma(2.0, size=(90, 4))
@@ -398,24 +397,3 @@ def test_the_page_lists_the_classes_and_their_parts():
     stated = "\n".join(["| class | parts |", "| --- | --- |", *lines])
     page = (Path(__file__).parents[2] / "docs" / "reference" / "model-files.md").read_text(encoding="utf-8")
     assert page.split("<!-- parts -->\n")[1].split("\n<!-- end of parts -->")[0] == stated, stated
-
-
-@pytest.mark.parametrize("file", sorted(SCHEMAS.glob("*.slab")), ids=lambda file: file.stem)
-def test_files_of_each_schema_are_read(file, path):
-    """schemas/make.py has written them, with the decisions of then."""
-    rows = np.load(SCHEMAS / "rows.npy")
-    decisions = np.load(file.with_suffix(".npy"))
-    model = load(file)
-    # Other processors' BLAS and exponentials round otherwise: scores are sums of some tens of terms near 1.
-    np.testing.assert_allclose(model.decision_function(rows), decisions, rtol=1e-12, atol=1e-13)
-    # What is read is what is in the file, to the last bit, though a part may have another place now.
-    save(model, path)
-    with zipfile.ZipFile(file) as before, zipfile.ZipFile(path) as after:
-        arrays = [name for name in before.namelist() if name.endswith(".npy")]
-        assert len(arrays) > 3
-        contents = {after.read(name) for name in after.namelist()}
-        assert all(before.read(name) in contents for name in arrays)
-
-
-def test_a_file_of_each_schema_is_there():
-    assert {file.stem.partition("-")[0] for file in SCHEMAS.glob("*.slab")} == {str(n + 1) for n in range(SCHEMA)}

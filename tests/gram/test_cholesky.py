@@ -22,7 +22,7 @@ def matrix(dtype, least=0.1):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_factor_in_blocks_and_its_inverse_are_those_of_lapack(dtype):
     K = matrix(dtype)
-    whole, blocks = (cholesky(lambda: K.copy(order="F"), 1.0, ridge=0.0, most=0.0, whole=rows) for rows in (N, 0))
+    whole, blocks = (cholesky(lambda: K.copy(order="F"), 1.0, ridge=1e-15, most=1e-15, whole=rows) for rows in (N, 0))
     # |L| is at most 1, and errors grow with the condition, 10, and with the length of sums.
     allowed = 10 * N * np.finfo(dtype).eps
     np.testing.assert_allclose(blocks, whole, rtol=0, atol=allowed)
@@ -44,8 +44,8 @@ def test_threads_share_the_blocks_and_change_no_bit(monkeypatch):
         with ThreadPoolExecutor(3) as threads:
             list(threads.map(task, items))
 
-    alone = cholesky(lambda: K.copy(order="F"), 1.0, ridge=0.0, most=0.0, whole=0)
-    divided = cholesky(lambda: K.copy(order="F"), 1.0, ridge=0.0, most=0.0, whole=0, divide=divide)
+    alone = cholesky(lambda: K.copy(order="F"), 1.0, ridge=1e-15, most=1e-15, whole=0)
+    divided = cholesky(lambda: K.copy(order="F"), 1.0, ridge=1e-15, most=1e-15, whole=0, divide=divide)
     np.testing.assert_array_equal(divided, alone)
     np.testing.assert_array_equal(inverse_of_lower(divided, whole=0, divide=divide), inverse_of_lower(alone, whole=0))
     assert shared == [3, 2, 1, 0, 1, 2, 3]
@@ -53,7 +53,7 @@ def test_threads_share_the_blocks_and_change_no_bit(monkeypatch):
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_solve_in_pieces_is_the_whole_one(transposed):
-    factor = cholesky(lambda: matrix(np.float64), 1.0, ridge=0.0, most=0.0)
+    factor = cholesky(lambda: matrix(np.float64), 1.0, ridge=1e-15, most=1e-15)
     right = np.random.default_rng(1).normal(size=(N, 3 * LEAST_COLUMNS + 1))
     whole = solve_lower(factor, right, transposed=transposed)
     pieces = solve_lower(factor, right, transposed=transposed, work=0)
@@ -66,8 +66,8 @@ def test_blocks_find_a_matrix_that_is_not_positive_definite_and_add_the_ridge_th
     K = matrix(np.float64)
     K[-1, -1] = -0.05
     with pytest.raises(np.linalg.LinAlgError):
-        cholesky(lambda: K.copy(order="F"), 1.0, ridge=0.0, most=0.0, whole=0)
-    factor = cholesky(lambda: K.copy(order="F"), 1.0, ridge=0.0, most=2.0, whole=0)
+        cholesky(lambda: K.copy(order="F"), 1.0, ridge=1e-15, most=1e-15, whole=0)
+    factor = cholesky(lambda: K.copy(order="F"), 1.0, ridge=1e-15, most=2.0, whole=0)
     ridges = np.diagonal(factor @ factor.T - K)
     assert ridges.min() > 0.05
     np.testing.assert_allclose(ridges, ridges[0], atol=1e-12)

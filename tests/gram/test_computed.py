@@ -71,19 +71,12 @@ def test_fits_by_cheap_products_are_those_by_blocks(kernel, epsilon):
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "intersection"])
 @pytest.mark.parametrize("n_samples", [5, 150])
-def test_a_held_gram_solves_and_multiplies_several_columns_at_once(kernel, n_samples):
+def test_a_held_gram_multiplies_several_columns_at_once(kernel, n_samples):
     X = samples("histograms")[:n_samples]
     formula, instance = problems.FORMULAS[kernel]
-    K = formula(X, X)
-    rng = np.random.default_rng(2)
-    damping, W = rng.gamma(1.0, 10.0, n_samples), rng.normal(size=(n_samples, 3))
-    gram = gram_of(instance, X, 1)
-    expected = np.linalg.solve(np.eye(n_samples) + K * damping, K @ W)
-    # I + K E has the condition of its symmetric form, at most 1 + max(E) trace K, about 1e4.
-    allowed = 1e-11 * np.abs(expected).max()
-    np.testing.assert_allclose(gram.held().damped(damping)(W), expected, rtol=0, atol=allowed)
-    np.testing.assert_allclose(gram.damped(damping)(W), expected, rtol=0, atol=allowed)
-    np.testing.assert_allclose(gram.held().dot(W), K @ W, rtol=0, atol=1e-13 * np.abs(K @ W).max())
+    K, W = formula(X, X), np.random.default_rng(2).normal(size=(n_samples, 3))
+    found = gram_of(instance, X, 1).held().dot(W)
+    np.testing.assert_allclose(found, K @ W, rtol=0, atol=1e-13 * np.abs(K @ W).max())
 
 
 @pytest.fixture(scope="module", name="X")

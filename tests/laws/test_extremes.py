@@ -39,13 +39,9 @@ def refused_in_words(fit: Any) -> Any:
 
 
 @pytest.mark.slow
-@law(
-    drawn(sizes=powers, kernels=strategies.NAMED, weights=some_weights),
-    st.sampled_from(["smo", "interior-point"]),
-    examples=60,
-)
-def test_a_slab_of_any_scale_is_certified_or_refused_in_words(problem: Problem, solver: str) -> None:
-    slab = refused_in_words(lambda: problem.slab(offsets="training", ranking="centre", solver=solver))
+@law(drawn(sizes=powers, kernels=strategies.NAMED, weights=some_weights), examples=60)
+def test_a_slab_of_any_scale_is_certified_or_refused_in_words(problem: Problem) -> None:
+    slab = refused_in_words(lambda: problem.slab(offsets="training", ranking="centre"))
     if slab is not None:
         assert_certified(problem, slab)
         assert np.isfinite(slab.decision_function(problem.new)).all()
@@ -67,12 +63,9 @@ def test_every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words(prob
     drawn(least=3, most=14, kernels=("precomputed",), weights=st.none(), sizes=st.just(1.0)),
     st.floats(-16.0, 0.0),
     st.integers(0, 100),
-    st.sampled_from(["smo", "interior-point"]),
     examples=60,
 )
-def test_an_indefinite_matrix_is_refused_or_its_certificate_is_true(
-    problem: Problem, power: float, seed: int, solver: str
-) -> None:
+def test_an_indefinite_matrix_is_refused_or_its_certificate_is_true(problem: Problem, power: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     K = problem.given / np.abs(problem.given).max()
     direction = rng.normal(size=len(K))
@@ -81,7 +74,7 @@ def test_an_indefinite_matrix_is_refused_or_its_certificate_is_true(
     K = 0.5 * (K + K.T)
     values = np.linalg.eigvalsh(K)
     largest = float(np.diagonal(K).max())
-    model = OneClassSlabSVM(**problem.parameters, offsets="training", ranking="centre", solver=solver)
+    model = OneClassSlabSVM(**problem.parameters, offsets="training", ranking="centre")
     with only_our_warnings():
         try:
             model.fit(K)

@@ -1,4 +1,4 @@
-"""The solvers find the optimum, and say truthfully how near to it they are."""
+"""The solver finds the optimum, and says truthfully how near to it it is."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import certificate
-import conic
 import problems
 from problems import Problem, by_name
 from slabsvm.dual.program import one_class_slab
@@ -14,23 +13,21 @@ from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.base import Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import interior, loop
+from slabsvm.solvers import loop
 from slabsvm.solvers.loop import TUNING
+from slabsvm_reproduction.interior_point import Optimum, interior_point
 
 pytestmark = pytest.mark.numeric
 
-SOLVERS = {"smo": loop.solve, "interior-point": interior.solve}
 TOL = 1e-9
 # Two independent solvers can agree no better than rounding lets either know its own objective. A score is a sum of
 # numbers of the size of K times the totals, each right to 1.1e-16 of itself; so an objective is known to a few 1e-15 of
 # the largest that the boxes allow. That matters where the optimum is below 1e-7 of the largest, and nowhere else.
 ROUNDING = 4e-15
 AGREEMENT = 1e-8
-# Clarabel stops where rounding lets it go no further: elsewhere under each processor's kernels, and with the settings
-# of conic.py 1.1e-8 of the objective from the optimum (problem 124, under Haswell's).
+# The interior point stops where rounding lets it go no further: elsewhere under each processor's kernels.
 WELL_ENOUGH = 1e-7
 
-by_solver = pytest.mark.parametrize("solve", SOLVERS.values(), ids=SOLVERS.keys())
 few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
@@ -82,7 +79,7 @@ def assert_every_sample_is_where_its_multiplier_says(problem: Problem, solution:
         assert (rho_upper - rho_lower <= 2 * allowed / both[both > 0]).all()
 
 
-def assert_offsets_are_those_of(problem: Problem, solution: Solution, reference: conic.Reference) -> None:
+def assert_offsets_are_those_of(problem: Problem, solution: Solution, reference: Optimum) -> None:
     """Every optimal offset lies between the samples that hold its plane and those that have room.
 
     |s_i - s*_i| <= sqrt(K_ii) |w - w*| and |w - w*|^2 <= 2 gap bound how far two nearly optimal offsets are apart; a
@@ -96,7 +93,7 @@ def assert_offsets_are_those_of(problem: Problem, solution: Solution, reference:
         assert offset >= (sign * s - 2 * gaps / np.maximum(held, 1e-300))[held > 0].max() - allowed
         if (room > 0).any():
             assert offset <= (sign * s + 2 * gaps / np.maximum(room, 1e-300))[room > 0].min() + allowed
-        # Where a sample is strictly inside its box the offset is unique: the conic solver's own dual variable.
+        # Where a sample is strictly inside its box the offset is unique.
         if (free := strictly_inside(caps, reference.multipliers[p])).any():
             smallest = np.minimum(held, room)[free].max()
             assert abs(solution.offsets[p] - reference.offsets[p]) <= allowed + 2 * gaps / smallest
@@ -109,8 +106,8 @@ def strictly_inside(caps: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
 EVERYTHING = problems.everything()
 
 
-# A module's fixtures with parameters group its tests, so that each solver solves each problem once. What one of them or
-# the conic solver cannot do fails in the tests that ask for it, and hides none of the others.
+# A module's fixtures with parameters group its tests, so that each problem is solved once by each of two solvers. What
+# one of them cannot do fails in the tests that ask for it, and hides none of the others.
 
 
 @pytest.fixture(scope="module", params=EVERYTHING, ids=by_name)
@@ -118,14 +115,14 @@ def problem(request) -> Problem:
     return request.param
 
 
-@pytest.fixture(scope="module", params=SOLVERS)
-def solution(request, problem: Problem) -> Solution:
-    return SOLVERS[request.param](problem.dual, problem.gram, tol=TOL)
+@pytest.fixture(scope="module")
+def solution(problem: Problem) -> Solution:
+    return loop.solve(problem.dual, problem.gram, tol=TOL)
 
 
 @pytest.fixture(scope="module")
-def reference(problem: Problem) -> conic.Reference:
-    return conic.solve(problem.dual, problem.K)
+def reference(problem: Problem) -> Optimum:
+    return interior_point(problem.K, problem.dual)
 
 
 def allowed_of(problem: Problem, objective: float) -> float:
@@ -141,17 +138,21 @@ def test_a_solution_is_what_it_says_and_optimal_by_a_gap_recomputed_from_scratch
     assert true_gap <= allowed_of(problem, solution.objective) + rounding(problem), solution.status
 
 
-def test_a_solution_is_the_one_that_a_conic_solver_finds(
-    problem: Problem, solution: Solution, reference: conic.Reference
-):
+def test_a_solution_is_the_one_that_the_interior_point_finds(problem: Problem, solution: Solution, reference: Optimum):
     difference = abs(solution.objective - reference.objective)
     # The reference is above the optimum by no more than its gap.
     assert difference <= allowed_of(problem, reference.objective) + reference.gap, solution.status
     assert_offsets_are_those_of(problem, solution, reference)
 
 
-def test_the_conic_solver_knows_the_optimum_well_enough_to_judge_by(problem: Problem, reference: conic.Reference):
-    assert reference.gap <= WELL_ENOUGH * abs(reference.objective) + ROUNDING * problem.largest + rounding(problem)
+def test_the_interior_point_knows_the_optimum_well_enough_to_judge_by(problem: Problem, reference: Optimum):
+    dual, multipliers = problem.dual, reference.multipliers
+    assert (multipliers >= 0).all()
+    assert (multipliers <= dual.caps).all()
+    np.testing.assert_allclose(multipliers.sum(axis=1), dual.totals, rtol=1e-12)
+    true_gap = certificate.gap(dual, problem.K, multipliers)
+    assert reference.gap == pytest.approx(true_gap, rel=1e-6, abs=rounding(problem))
+    assert true_gap <= WELL_ENOUGH * abs(reference.objective) + ROUNDING * problem.largest + rounding(problem)
 
 
 def cloud(seed: int, m: int, d: int = 3) -> np.ndarray:
@@ -159,16 +160,15 @@ def cloud(seed: int, m: int, d: int = 3) -> np.ndarray:
 
 
 @pytest.mark.slow
-@by_solver
 @few_examples
 @given(seed=st.integers(0, 10**6), m=st.integers(2, 60), epsilon=st.sampled_from([0.0, 0.2, 0.99, 3.0]))
-def test_multipliers_are_feasible_and_the_gap_is_true_wherever_a_fit_stops(solve, seed, m, epsilon):
+def test_multipliers_are_feasible_and_the_gap_is_true_wherever_a_fit_stops(seed, m, epsilon):
     rng = np.random.default_rng(seed)
     dual = one_class_slab(rng.exponential(size=m) + 0.01, 0.3, 0.2, epsilon)
     K = problems.rbf(0.3)(X := cloud(seed, m), X)
     problem = Problem("", dual, K, Dense(K))
     for limit in (0, 1, 3):
-        solution = solve(dual, problem.gram, tol=TOL, max_iter=limit)
+        solution = loop.solve(dual, problem.gram, tol=TOL, max_iter=limit)
         assert_feasible(problem, solution)
         assert_certificate_is_true(problem, solution)
         assert solution.iterations <= limit
@@ -189,16 +189,13 @@ def test_descent_from_the_optimum_stays_there_and_from_elsewhere_gets_there(m):
     np.testing.assert_array_equal(far, untouched)
 
 
-@by_solver
 @pytest.mark.parametrize("m", [100, 1500])
-def test_a_fit_that_runs_out_of_iterations_says_so(solve, m):
-    if solve is interior.solve:
-        m = min(m, 300)
+def test_a_fit_that_runs_out_of_iterations_says_so(m):
     X = cloud(3, m)
     dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
     K = problems.rbf(0.3)(X, X)
     for most in (0, 3):
-        solution = solve(dual, Computed(RBF(0.3), X), tol=1e-6, max_iter=most)
+        solution = loop.solve(dual, Computed(RBF(0.3), X), tol=1e-6, max_iter=most)
         assert solution.status is Status.ITERATION_LIMIT
         assert not solution.converged
         assert solution.iterations == most

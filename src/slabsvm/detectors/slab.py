@@ -56,23 +56,18 @@ class OneClassSlabSVM(SupportVectorDetector):
         Which scores set the planes. "leave-one-out" takes quantiles of closed-form leave-one-out scores: the model then
         accepts a share of *new* positives near 1 - nu_lower - nu_upper. "training" takes quantiles of the training
         scores, as in the paper.
-    solver : {"smo", "interior-point"}, default="smo"
-        "interior-point" is the paper's method; it holds an n_samples x n_samples matrix.
     tol : float > 0, default=1e-3
         The duality gap to reach, relative to the objective.
     max_iter : int, default=-1
-        Limit on the solver's iterations. -1 derives it from the number of samples ("interior-point": 100).
+        Limit on the solver's iterations. -1 derives it from the number of samples.
     cache_size : float, default=1000
         Memory for parts of the kernel matrix while fitting, in MB. A block of 2,048 samples (16 to 32 MB) is held in
         any case. Leave-one-out planes also take three matrices of the free support vectors' size.
-    prediction_tol : float in [0, 1), default=1e-6
-        Without effect: scores of new samples are exact with every kernel. Earlier versions interpolated those of
-        "chi2".
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
     warm_start : bool, default=False
         Start each fit from the last solution, for the samples that are in both fits. It helps with another nu, gamma or
-        epsilon, or with partly new data. The solver "interior-point" ignores it.
+        epsilon, or with partly new data.
 
     Attributes
     ----------
@@ -90,7 +85,7 @@ class OneClassSlabSVM(SupportVectorDetector):
     support_ : (n_SV,) array of int
         Their rows in X.
     support_vectors_ : (n_SV, n_features) array or CSR matrix
-        Empty for a precomputed kernel. Missing for linear and additive kernels, which predict without training rows;
+        Empty for a precomputed kernel. Missing for linear and Hellinger kernels, which predict without training rows;
         use X[support_].
     n_iter_ : int
         The solver's iterations.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import field, replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,24 +33,22 @@ from slabsvm.fitted.planes import beside_repeats
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import MEDIUM, SMALL, Gram
 from slabsvm.gram.computed import gram_of
-from slabsvm.kernels.base import Kernel, Projection
+from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 
 @parameters
 class SupportVectorDetector(KernelDetector):
     """A detector whose scores are made of s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
 
-    solver: str = "smo"
     tol: float = 1e-3
     max_iter: int = -1
     cache_size: float = 1000
-    prediction_tol: float = 1e-6
     warm_start: bool = False
 
     support_: npt.NDArray[np.intp] = field(init=False)
@@ -68,11 +66,9 @@ class SupportVectorDetector(KernelDetector):
     model_: SupportVectorModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "solver": [StrOptions({"smo", "interior-point"})],
         "tol": [FiniteReal(0.0, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [FiniteReal(0.0, closed="neither")],
-        "prediction_tol": [Interval(Real, 0.0, 1.0, closed="left")],
         "warm_start": ["boolean"],
     }
 
@@ -104,15 +100,15 @@ class SupportVectorDetector(KernelDetector):
     def support_vectors_(self) -> Any:
         """The support vectors, shape (n_SV, n_features), a row for each of `support_`; empty for a precomputed kernel.
 
-        With a linear or an additive kernel the model keeps none of them. Use ``X[model.support_]``.
+        With a linear or a Hellinger kernel the model keeps none of them. Use ``X[model.support_]``.
         """
         check_is_fitted(self)
         if self.model_.kernel is None:
             return np.empty((0, 0))
-        if not isinstance(self.model_.expansion, Expansion):
+        if isinstance(self.model_.expansion, WeightVector):
             raise AttributeError(
                 f"A model with kernel={self.kernel!r} does not keep its support vectors: it predicts from a weight "
-                "vector, or from a table for each feature. They are X[model.support_], with X the training data."
+                "vector. They are X[model.support_], with X the training data."
             )
         return self.model_.expansion.samples[self.model_.support.samples]
 
@@ -141,13 +137,13 @@ class SupportVectorDetector(KernelDetector):
 
     def _explanation(self, X: Any) -> Explanation:
         X, fit = self._checked(X, reset=False), self.model_
-        if isinstance(fit.expansion, Projection):
+        if fit.usual is not None:
             assert fit.kernel is not None
-            assert fit.usual is not None
             return self._explained_by_parts(self._by_feature(fit.kernel, fit.expansion, X), fit.usual)
+        assert isinstance(fit.expansion, Expansion)
         return self._explained_by_distances(soft_neighbours_of(self, fit.expansion), X)
 
-    def _by_feature(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
+    def _by_feature(self, kernel: Kernel, position: Expansion | WeightVector, X: Any) -> FloatArray:
         """Return what each feature of rows adds to what the score is made of, (n, d), by an additive kernel."""
         del kernel
         return position.by_feature(X)
@@ -159,7 +155,6 @@ class SupportVectorDetector(KernelDetector):
         """
         kernel, position = self.model_.kernel, self.model_.expansion
         assert kernel is not None
-        assert isinstance(position, Projection)
         return self._by_feature(kernel, position, self._checked(X, reset=False))
 
     def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
@@ -248,9 +243,9 @@ class SupportVectorDetector(KernelDetector):
     def _solve(self, training: Training, dual: Dual, gram: Gram, start: Start | None) -> Solution:
         solution = start.solution_of(dual, gram, float(self.tol)) if start else None
         if solution is None:
-            from slabsvm.solvers import interior, loop
+            from slabsvm.solvers import loop
 
-            solution = (loop.solve if self.solver == "smo" else interior.solve)(
+            solution = loop.solve(
                 dual,
                 gram,
                 tol=float(self.tol),
@@ -349,10 +344,10 @@ class SupportVectorDetector(KernelDetector):
             closed,
         )
 
-    def _usual(self, training: Training, solved: Solved, position: Expansion | Projection) -> Usual | None:
+    def _usual(self, training: Training, solved: Solved, position: Expansion | WeightVector) -> Usual | None:
         """Return what each feature adds to training rows, where features add up."""
         kernel = solved.kernel
-        if kernel is None or isinstance(position, Expansion):
+        if kernel is None or not kernel.additive:
             return None
         parts = partial(self._by_feature, kernel, position)
         return Usual.of(parts, training.samples, training.distinct.weights)
@@ -368,7 +363,7 @@ class SupportVectorDetector(KernelDetector):
         """Return the size of what a prediction adds to s(x), in its unit."""
         return float(np.abs(solved.dual.linear).max())
 
-    def _held(self, training: Training, solved: Solved) -> tuple[Support, Expansion | Projection]:
+    def _held(self, training: Training, solved: Solved) -> tuple[Support, Expansion | WeightVector]:
         """Return the rows that hold the planes, and the function of position along w that they make."""
         distinct, weights = training.distinct, training.weights
         kernel, dual, solution = solved.kernel, solved.dual, solved.solution
@@ -386,7 +381,7 @@ class SupportVectorDetector(KernelDetector):
         expansion = Expansion(kernel, vectors, solved.beta[held])
         if kernel is None:
             return support, expansion
-        return support, kernel.projection(vectors, solved.beta[held]) or expansion
+        return support, kernel.weight_vector(vectors, solved.beta[held]) or expansion
 
     def _misplaced(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""
@@ -402,7 +397,7 @@ class SupportVectorDetector(KernelDetector):
 
 
 def _log_mass_without_groups(
-    training: Training, groups: Groups | None, support: Support, expansion: Expansion | Projection
+    training: Training, groups: Groups | None, support: Support, expansion: Expansion | WeightVector
 ) -> FloatArray | None:
     """Return the log kernel mass of each row, (n_samples,), without its group; None where there is none."""
     if groups is None or not isinstance(expansion, Expansion) or not isinstance(expansion.kernel, RBF):

@@ -17,7 +17,8 @@ from slabsvm.fitted.explanation import Explanation, Usual
 from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
-from slabsvm.kernels.base import Kernel, Projection
+from slabsvm.kernels.base import Kernel, WeightVector
+from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
@@ -51,7 +52,7 @@ class SVDD(SupportVectorDetector):
         Which distances set R^2, as a quantile. "leave-one-out" takes closed-form leave-one-out distances: the model
         then accepts a share of *new* positives near 1 - nu. "training" takes the training samples' distances, as in
         [1]_.
-    gamma, solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
+    gamma, tol, max_iter, cache_size, n_jobs, warm_start
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes
@@ -156,7 +157,7 @@ class SVDD(SupportVectorDetector):
         scores[~np.isfinite(lengths)] = -np.inf
         return scores
 
-    def _by_feature(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
+    def _by_feature(self, kernel: Kernel, position: Expansion | WeightVector, X: Any) -> FloatArray:
         # |Phi(x) - a|^2 is a sum over features, too.
         with np.errstate(over="ignore", invalid="ignore"):
             return 2.0 * position.by_feature(X) - kernel.diagonal_by_feature(X)

@@ -103,7 +103,7 @@ class Solution:
     relative_gap : float
         The gap over `Dual.scale`; what tol bounds.
     iterations : int
-        Steps of the innermost loop (SMO) or Newton steps (interior point).
+        Steps of the innermost loop.
     status : Status
     history : tuple of (int, float)
         After each round: samples worked on, and the relative gap.

@@ -18,7 +18,7 @@ from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.fitted.explanation import Usual
 from slabsvm.gram.base import Gram
-from slabsvm.kernels.base import Kernel, Projection
+from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
@@ -62,7 +62,7 @@ class KernelModel(Model):
 
     kernel: Kernel | None  # None for a precomputed one
     length: float | None  # k(x, x) of new samples, where the kernel is precomputed and the model needs it
-    expansion: Expansion | Projection  # sums of kernel values that a row's score is made of
+    expansion: Expansion | WeightVector  # sums of kernel values that a row's score is made of
 
     def squared_lengths(self, X: Any) -> FloatArray:
         """Return k(x, x) of each validated row, shape (n_samples,)."""

@@ -1,7 +1,4 @@
-"""The kernel matrix K of the training samples, as solvers see it, who never see the data: by blocks, or as a matrix.
-
-A solver reads blocks of K, products K beta, K's diagonal, and (interior point) solves with I + K E.
-"""
+"""The kernel matrix K of the training samples, as solvers see it, who never see the data: by blocks, or as a matrix."""
 
 from __future__ import annotations
 
@@ -11,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 from scipy.linalg.lapack import dpotrf
 
-from slabsvm.gram.cholesky import cholesky
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Where w = 0 is optimal, no gap below this share of the largest objective that the boxes allow can be told from
@@ -135,32 +130,12 @@ class Gram(ABC):
 
     @abstractmethod
     def held(self) -> Gram:
-        """Return the same K in the form that many products and damped solves are cheapest with."""
+        """Return the same K in the form that many products are cheapest with."""
 
     def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
         """Do a task for each item, or for each of several items side by side; where there are threads, these share."""
         for each in zip(*items, strict=True):
             task(*each)
-
-    @abstractmethod
-    def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return the map W -> (I + K E)^-1 K W, shape (m, k), for E = diag(damping), shape (m,), all > 0."""
-
-
-def solver_of_damped(make: Callable[[], FloatArray], diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return V -> (I + M)^-1 V, shape (m, k), for a positive semidefinite M, where rounding may outweigh the I.
-
-    make returns M, shape (m, m), anew; its diagonal is given besides.
-    """
-
-    def damped() -> FloatArray:
-        matrix = make()
-        matrix.flat[:: len(matrix) + 1] += 1.0
-        # A symmetric matrix is its transpose, and that has the order of columns that LAPACK wants.
-        return matrix.T
-
-    factor = cholesky(damped, 1.0 + diagonal, ridge=0.0, most=1.0)
-    return lambda V: np.asarray(scipy.linalg.cho_solve((factor, True), V, check_finite=False))
 
 
 class Dense(Gram):
@@ -216,18 +191,6 @@ class Dense(Gram):
     def held(self) -> Dense:
         """Return K itself."""
         return self
-
-    def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return K E^(1/2) (I + E^(1/2) K E^(1/2))^-1 E^(-1/2): a Cholesky factor of no eigenvalue below 1."""
-        root = np.sqrt(damping)[:, None]
-
-        def scaled() -> FloatArray:
-            matrix = self.matrix * root
-            matrix *= root.T
-            return matrix
-
-        solve_damped = solver_of_damped(scaled, self.diagonal * damping)
-        return lambda W: solve_damped(root * (self.matrix @ W)) / root
 
 
 class Blocks:

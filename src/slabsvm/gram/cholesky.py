@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, pieces
 
 # Added to K's diagonal, relative to it: duplicates make K singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
-# The least ridge above 0, relative to its unit.
-LEAST_RIDGE = 1e-15
 # LAPACK factors and inverts up to so many rows in a call, in a quarter of a second; more take a tenth longer in blocks
 LARGEST_WHOLE = 3000
 # of so many columns, in calls of at most about so many multiplications.
@@ -85,7 +83,7 @@ def _fill(inverse: AnyFloatArray, factor: AnyFloatArray, rows: slice, divide: Ca
 
 def cholesky(
     make: Callable[[], AnyFloatArray],
-    unit: float | FloatArray,
+    unit: float,
     *,
     ridge: float,
     most: float,
@@ -98,10 +96,10 @@ def cholesky(
     ----------
     make : function that returns the matrix, (n, n), anew
         Its memory is used for the factor; columns next to each other save a copy.
-    unit : float or (n,) array
+    unit : float
         What a ridge is in the unit of.
     ridge, most : float
-        The first ridge, which may be 0, and the largest.
+        The first ridge, above 0, and the largest.
     whole : int
         A matrix of more rows is factored in blocks.
     divide : function of a task and an iterable of items
@@ -118,7 +116,7 @@ def cholesky(
         factor = _factored(matrix) if len(matrix) <= whole else _factored_in_blocks(matrix, divide)
         if factor is not None:
             return factor
-        ridge = max(10.0 * ridge, LEAST_RIDGE)
+        ridge *= 10.0
     raise np.linalg.LinAlgError("the kernel matrix is far from positive semidefinite")
 
 

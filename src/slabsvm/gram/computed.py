@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from slabsvm.gram.base import TILE, Dense, Gram, solver_of_damped
-from slabsvm.gram.cholesky import WORK
+from slabsvm.gram.base import TILE, Dense, Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows, pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
@@ -129,29 +127,12 @@ class Computed(Gram):
 
     def held(self) -> Gram:
         """Return K as a matrix, or itself, where K = Z Z' with Z of few columns is cheaper."""
-        if self.cheap_products and self._has_few_columns:
+        if self.cheap_products and self.X.shape[1] < self.n_samples:
             return self
         K = np.asarray(self.block(np.arange(self.n_samples), None), dtype=np.float64)
         # A block's diagonal has the rounding of its products.
         K.flat[:: self.n_samples + 1] = self.diagonal
         return Dense(K, self.resolution, trusted=self._trusted)
-
-    def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return the map of `Gram.damped`; where K = Z Z' with Z of few columns, by a d x d Cholesky."""
-        if not self._has_few_columns:
-            return self.held().damped(damping)
-        features = self._prepared_rows(np.float64)
-        dense: FloatArray = features.toarray() if sp.issparse(features) else features
-        square = np.zeros((dense.shape[1], dense.shape[1]))
-        for rows in pieces(len(dense), dense.shape[1] ** 2, WORK):
-            square += dense[rows].T @ (damping[rows, None] * dense[rows])
-        solve_damped = solver_of_damped(square.copy, np.diagonal(square))
-        return lambda W: np.asarray(dense @ solve_damped(dense.T @ W))
-
-    @property
-    def _has_few_columns(self) -> bool:
-        """Whether K = Z Z' with Z of fewer columns than rows."""
-        return self.kernel.explicit and self.X.shape[1] < self.n_samples
 
     def _sides(
         self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any], *, often: bool

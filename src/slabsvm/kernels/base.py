@@ -1,4 +1,4 @@
-"""What a kernel is: values between rows, sums of them that need no support vectors, and what else models need to know.
+"""What a kernel is: values between rows, sums of them, and what else models need to know.
 
 `prepare` lays out the rows of a data set once, in the form that blocks are computed from; `block` returns the values
 between some rows and others, as often as needed. A kernel that the user gives as a function is here, too.
@@ -24,7 +24,7 @@ Centre = Annotated[AnyFloatArray, Array("d", dtype=FLOATS)] | None
 LARGEST_KERNEL_VALUE = 1e120
 # Rows of a block off which a function's diagonal is read.
 DIAGONAL_ROWS = 64
-# Bytes of values that are laid out at once: enough rows that a feature's table, once in the cache, is used often.
+# Bytes of images that are laid out at once.
 LAID_OUT_BYTES = 2**22
 
 
@@ -36,35 +36,23 @@ class NotFiniteError(ValueError):
         self.row = row
 
 
-class Projection(ABC):
-    """s(x) = sum_i beta_i k(v_i, x) for fixed v_i and beta_i, in a form that new samples are scored by."""
-
-    @abstractmethod
-    def __call__(self, X: Rows) -> FloatArray:
-        """Return s of each row of X, dense or CSR, shape (n,)."""
-
-    @abstractmethod
-    def by_feature(self, X: Rows) -> FloatArray:
-        """Return what each feature adds to s of each row of X, dense or CSR, shape (n, d)."""
-
-
 @dataclass(frozen=True, eq=False)
-class WeightVector(Projection):
-    """s(x) = <w, Phi(x)> for a kernel whose feature map Phi is explicit."""
+class WeightVector:
+    """s(x) = sum_i c_i k(v_i, x) as <w, Phi(x)>, without the v_i, for a kernel whose feature map Phi is explicit."""
 
     kernel: Any  # Phi is what it prepares rows by
     weights: Annotated[FloatArray, Array("d")]  # w
 
     @ONE_BLAS_THREAD
     def __call__(self, X: Rows) -> FloatArray:
-        """Return Phi(x)'w of each row, some thousand rows at a time."""
+        """Return Phi(x)'w of each row of X, dense or CSR, shape (n,), some thousand rows at a time."""
         scores = np.empty(X.shape[0])
         for rows in pieces(X.shape[0], 8 * X.shape[1], LAID_OUT_BYTES):
             scores[rows] = product(self.kernel.prepare(X[rows]), self.weights)
         return scores
 
     def by_feature(self, X: Rows) -> FloatArray:
-        """Return Phi_j(x_j) w_j."""
+        """Return what each feature adds, Phi_j(x_j) w_j, to each row of X, dense or CSR, shape (n, d)."""
         images = self.kernel.prepare(X)
         with np.errstate(over="ignore"):
             return np.asarray(dense(images)) * self.weights
@@ -133,8 +121,8 @@ class Kernel(ABC):
         """Return about how far blocks of these rows, prepared in float32, are off, relative to the diagonal."""
         raise NotImplementedError
 
-    def projection(self, vectors: Rows, coefficients: FloatArray) -> Projection | None:
-        """Return x -> sum_i c_i k(v_i, x) without the v_i; None where they are needed.
+    def weight_vector(self, vectors: Rows, coefficients: FloatArray) -> WeightVector | None:
+        """Return x -> sum_i c_i k(v_i, x) without the v_i; None where the feature map is not explicit.
 
         vectors are (n, d) and not prepared, coefficients (n,).
         """

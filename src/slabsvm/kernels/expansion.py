@@ -89,6 +89,17 @@ class Expansion:
                         ) from error
             yield rows, sums
 
+    def by_feature(self, X: Any) -> FloatArray:
+        """Return what each feature adds to one sum at each row of X, (n_rows, n_features), of an additive kernel.
+
+        A row that is zero but for one feature has what this one adds: a feature that is zero adds nothing.
+        """
+        rows = sp.csr_array(X)
+        alone = sp.csr_array((rows.data, rows.indices, np.arange(rows.nnz + 1)), shape=(rows.nnz, rows.shape[1]))
+        found = np.zeros(rows.shape)
+        found[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices] = self(alone)
+        return found
+
     @ONE_BLAS_THREAD
     def log_mass(self, X: Any, *, own: bool = False, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
         """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a local kernel.

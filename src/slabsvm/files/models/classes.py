@@ -1,7 +1,7 @@
 """How this package's classes are kept: detectors by the fields of their fitted models, others by entries.
 
-A kernel's detectors decide by a function: sums over samples, or what an explicit or an additive kernel makes of them, a
-weight vector, or a table for each feature, from which the samples cannot be put together again.
+A kernel's detectors decide by a function: sums over samples, or the weight vector that an explicit kernel makes of
+them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels import NAMED
-from slabsvm.kernels.additive import Chi2, Chi2Table, Intersection, IntersectionTable
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.features import Landmarks
@@ -61,17 +60,6 @@ OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classw
 
 KINDS[Kernel] = by_class(NAMED)
 EXPLICIT = by_class({name: kernel for name, kernel in NAMED.items() if kernel.explicit})
-# What a table of chi2 had besides in earlier versions, where polynomials stood for long sums. Files have room for it.
-POLYNOMIALS: dict[str, Any] = dict.fromkeys(("lows", "n_pieces"), Array("d", dtype=("i8",)))
-POLYNOMIALS |= {"shift": Annotated[int, Number(most=62)], "pieces": Array("pieces width"), "error": float}
-NONE = {"shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
-KINDS[Chi2Table] = replace(
-    record(Chi2Table, (), **POLYNOMIALS),
-    make=lambda counts, scales, knots, weights, **_: Chi2Table(counts, scales, knots, weights),
-    take=lambda table, part: getattr(table, part, NONE.get(part, np.zeros_like(table.counts))),
-)
-# Of which kernel a table is.
-KERNELS_OF_TABLES: dict[type, type[Kernel]] = {IntersectionTable: Intersection, Chi2Table: Chi2}
 
 
 def _sums(shape: str) -> dict[str, Any]:
@@ -82,14 +70,14 @@ def _sums(shape: str) -> dict[str, Any]:
 
 
 def _how(function: Any) -> str:
-    names = {Expansion: "samples", WeightVector: "weights", IntersectionTable: "knots", Chi2Table: "pieces"}
-    return "columns" if getattr(function, "kernel", function) is None else names[type(function)]
+    if isinstance(function, WeightVector):
+        return "weights"
+    return "columns" if function.kernel is None else "samples"
 
 
 # Several sums, of which none can do without the samples; and one, by what the kernel makes of it.
 SUMS = either(_sums("samples sums"), _how)
-WEIGHTS = record(WeightVector, kernel=EXPLICIT)
-SUM = either({**_sums("samples"), "weights": WEIGHTS, "knots": IntersectionTable, "pieces": Chi2Table}, _how)
+SUM = either({**_sums("samples"), "weights": record(WeightVector, kernel=EXPLICIT)}, _how)
 
 
 def _of_kernel(model: type[KernelModel], sums: kinds.Kind, **others: Any) -> Parts:
@@ -97,8 +85,7 @@ def _of_kernel(model: type[KernelModel], sums: kinds.Kind, **others: Any) -> Par
     inner = record(model, ("kernel", "expansion", *others), **others)
 
     def make(function: Any, **found: Any) -> Any:
-        table = KERNELS_OF_TABLES.get(type(function))
-        return inner.make(kernel=table() if table else function.kernel, expansion=function, **found)
+        return inner.make(kernel=function.kernel, expansion=function, **found)
 
     def take(value: Any, name: str) -> Any:
         return inner.take(value, "expansion" if name == "function" else name)
@@ -279,17 +266,8 @@ def _of_parts(value: Any) -> Conditions:
             of_dense = getattr(k, "centre", None) is not None or getattr(k, "differences", False)
             dense = not (of_dense and sp.issparse(rows))
             yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
-        case IntersectionTable(counts=counts, values=knots):
-            # The sum of counts alone might overflow.
-            yield counts.max(initial=0) <= len(knots) == counts.sum(), "the counts of knots do not add up to these"
-            first = np.zeros(len(knots), dtype=bool)
-            first[(np.cumsum(counts) - counts)[counts > 0]] = True
-            yield (first[1:] | (knots[1:] > knots[:-1])).all(), "each feature's knots must be in ascending order"
-        case Chi2Table(counts=counts, knots=knots):
-            from slabsvm.compiled.kernels import TOGETHER
-
-            whole = counts.max(initial=0) <= len(knots) == counts.sum() and not (counts % TOGETHER).any()
-            yield whole, "the counts of knots do not add up to these"
+            positive = not getattr(k, "non_negative", False) or rows.shape[0] == 0 or rows.min() >= 0
+            yield positive, "a kernel of features that are not negative has samples that are"
         case Surprise(shares=shares):
             yield len(shares.rows) == len(shares.scores) + 1 > 1, "its numbers of rows are not one more than its scores"
         case Trees(left=left, right=right):

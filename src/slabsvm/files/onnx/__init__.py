@@ -115,7 +115,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     Returns
     -------
     onnx.ModelProto
-        It holds the model's support vectors, or for additive kernels the sorted values of each feature.
+        It holds the model's support vectors, or for linear and Hellinger kernels a weight vector.
 
     Raises
     ------

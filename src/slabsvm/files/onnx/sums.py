@@ -1,7 +1,6 @@
-"""Sums of kernel functions as ONNX: what `Expansion` and the projections of `slabsvm.kernels` compute, on dense rows.
+"""Sums of kernel functions as ONNX: what `Expansion` and `WeightVector` of `slabsvm.kernels` compute, on dense rows.
 
-No tensor has more numbers than rows times samples, or rows times features. The tables of additive kernels are searched
-by halving, and what has no table is summed over one feature, or one knot of each, at a time.
+No tensor has more numbers than rows times samples, or rows times features: additive kernels take one feature at a time.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import scipy.sparse as sp
 
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import ImpreciseError, Tensor
-from slabsvm.kernels.additive import Chi2, Chi2Table, Hellinger, Intersection, IntersectionTable, Linear
+from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
 from slabsvm.kernels.base import FromFunction, Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import FARTHEST, FINE, RBF
-from slabsvm.runtime.arrays import FloatArray, IntArray
+from slabsvm.runtime.arrays import FloatArray
 
 # An exponent that is a product may be off by this in float32.
 FINE_SINGLE = 1e-5
@@ -27,8 +26,6 @@ FINE_SINGLE = 1e-5
 JUDGED = 200
 # Products of rows and weights that overflow are computed again of rows times this.
 UNIT = {np.dtype(np.float32): 2.0**-70, np.dtype(np.float64): 2.0**-600}
-# Scaled features are no larger in a fraction, and its knots no smaller than the reciprocal.
-LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e45}
 
 
 def image(kernel: Kernel, rows: Tensor) -> Tensor:
@@ -75,48 +72,20 @@ class Position:
 
 
 @singledispatch
-def position(projection: Any, rows: Tensor) -> Position:
+def position(sums: Any, rows: Tensor) -> Position:
     """Return s(x) = sum_i c_i k(v_i, x) of each row."""
     del rows
-    raise refusal(projection)
+    raise refusal(sums)
 
 
 @position.register
-def _(projection: WeightVector, rows: Tensor) -> Position:
-    return Position(product(image(projection.kernel, rows), projection.weights[:, None]).flat)
+def _(vector: WeightVector, rows: Tensor) -> Position:
+    return Position(product(image(vector.kernel, rows), vector.weights[:, None]).flat)
 
 
 @position.register
-def _(projection: IntersectionTable, rows: Tensor) -> Position:
-    table = projection.table
-    filled = np.flatnonzero(table.counts)
-    if not len(filled):
-        return Position(op.zeros(rows, 1).flat)
-    counts, starts = table.counts[filled], table.starts[filled]
-    edges = table.knots.copy()
-    edges[starts + counts] = np.nan
-    # Each piece from where it begins: at 0, or at a knot.
-    begins = np.append(0.0, np.nan_to_num(edges[:-1]))
-    values = table.intercepts + table.slopes * begins
-    middle, size = _centred(values, starts, counts + 1)
-    t = op.take(rows, filled, axis=1)
-    place = op.searched(t, starts, counts, rows.graph.constant(edges)) + starts
-    lines = op.take(values, place) + op.take(table.slopes, place) * (t - op.take(begins, place))
-    return Position(op.row_sums(lines), float(middle.sum()), size)
-
-
-@position.register
-def _(projection: Chi2Table, rows: Tensor) -> Position:
-    filled = np.flatnonzero(projection.table.counts)
-    if not len(filled):
-        return Position(op.zeros(rows, 1).flat)
-    found = _fractions(projection.table, filled, op.take(rows, filled, axis=1))
-    return Position(op.row_sums(found.varying), found.constant, found.size)
-
-
-@position.register
-def _(projection: Expansion, rows: Tensor) -> Position:
-    sums, coefficients = Sums(projection, rows), projection.coefficients[:, None]
+def _(expansion: Expansion, rows: Tensor) -> Position:
+    sums, coefficients = Sums(expansion, rows), expansion.coefficients[:, None]
     return Position(sums(coefficients).flat, size=float(sums.size(coefficients).max()))
 
 
@@ -244,40 +213,6 @@ def product(rows: Tensor, weights: FloatArray) -> Tensor:
     # The bounds stand between factors that a runtime would multiply with each other.
     small = op.clip(rows @ (weights * unit), -largest * unit, largest * unit)
     return op.where(bounded, plain, small / unit)
-
-
-def _fractions(table: Any, features: Any, t: Tensor) -> Position:
-    """Return the sums of fractions of some features, (n, k), at their values t, one knot of each at a time.
-
-    h(t) - h(m) is (t - m) times the sum of w u / ((m + u) (t + u)), with m near the middle of the knots u.
-    """
-    starts, counts = table.starts[features], table.counts[features]
-    slots = np.arange(int(counts.max()))[:, None]
-    filled = slots < counts
-    places = np.where(filled, starts + slots, 0)
-    largest = LARGEST[t.graph.dtype]
-    knots = np.where(filled, np.maximum(table.knots[places], 1.0 / largest), 1.0)
-    weights = np.where(filled, table.weights[places], 0.0)
-    middle = knots[(counts - 1) // 2, np.arange(len(features))]
-    scaled = op.minimum(t * table.scales[features], largest)
-    shares = weights * knots / (middle + knots)
-    sums = op.loop(lambda total, knot, weight: total + weight / (scaled + knot), scaled * 0.0, knots, shares)
-    constant = float((weights * (middle / (middle + knots))).sum())
-    # What each function's terms may add up to, at 0 and beyond the knots.
-    size = float(np.maximum(middle * np.abs(shares / knots).sum(axis=0), np.abs(shares).sum(axis=0)).sum())
-    return Position((scaled - middle) * sums, constant, size)
-
-
-def _centred(values: FloatArray, starts: IntArray, counts: IntArray) -> tuple[FloatArray, float]:
-    """Take the middle of each feature's values off them, in place; return it, (k,), and how much is left, in all.
-
-    starts and counts, (k,), say where each feature's values are.
-    """
-    stretches = [slice(start, start + count) for start, count in zip(starts, counts, strict=True)]
-    middle = np.array([0.5 * (values[own].min() + values[own].max()) for own in stretches])
-    for own, value in zip(stretches, middle, strict=True):
-        values[own] -= value
-    return middle, float(sum(np.abs(values[own]).max() for own in stretches))
 
 
 def dense(samples: Any) -> FloatArray:
