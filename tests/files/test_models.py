@@ -59,7 +59,6 @@ pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarni
 KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
 BY_KERNEL = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)
 ANSWERS = ("decision_function", "score_samples", "predict", "p_values", "decisions", "project", "transform", "explain")
-SCHEMAS = Path(__file__).parent / "schemas"
 
 RNG = np.random.default_rng(0)
 X = RNG.gamma(2.0, size=(90, 4))
@@ -179,31 +178,18 @@ def test_a_model_comes_back_to_the_last_bit(model, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("classifier", "classes", "method"),
-    [
-        (None, 2, "split"),
-        (LogisticRegression(), 3, "split"),
-        (SVC(), 3, "split"),
-        (make_pipeline(StandardScaler(), SVC()), 2, "cross"),
-    ],
+    ("classifier", "classes"),
+    [(None, 2), (LogisticRegression(), 3), (SVC(), 3), (make_pipeline(StandardScaler(), SVC()), 2)],
     ids=range(4),
 )
-def test_an_open_set_classifier_comes_back(classifier, classes, method, path):
+def test_an_open_set_classifier_comes_back(classifier, classes, path):
     labels = np.array(["left", "right", "up"])[LABELS % classes]
-    model = OpenSetClassifier(OneClassSVM(), classifier=classifier, method=method).fit(X, labels)
+    model = OpenSetClassifier(OneClassSVM(), classifier=classifier, unknown_label="else").fit(X, labels)
     loaded = assert_round_trip(model, NEW, path)
     assert loaded.classes_.dtype == model.classes_.dtype
-    # It goes on learning as the other does.
-    for one in (model, loaded):
-        one.partial_add(X[:30] + 9, "zenith").remove("left")
-    assert_alike(model, loaded, NEW)
-
-
-def test_an_open_set_classifier_by_margins_comes_back(path):
-    model = OpenSetClassifier(calibration="margin", class_estimators={1: {"nu_lower": 0.2}}, unknown_label=-7)
-    loaded = assert_round_trip(model.fit(X, LABELS), NEW, path)
-    assert loaded.class_estimators == {1: {"nu_lower": 0.2}}
-    assert loaded.unknown_label_ == -7
+    assert loaded.unknown_label_ == "else"
+    save(model, path, training=False)
+    assert_alike(model, load(path), NEW)
 
 
 @pytest.mark.parametrize(
@@ -276,23 +262,6 @@ def test_what_only_training_needs_can_be_left_out(path):
     assert_alike(model, loaded, NEW)
     with pytest.raises(AttributeError, match="not in a file that was saved with training=False"):
         assert loaded.loo_decisions_ is None
-    classifier = OpenSetClassifier(classifier=SVC()).fit(X, LABELS)
-    save(classifier, path, training=False)
-    loaded = load(path)
-    assert_alike(classifier, loaded, NEW)
-    for change in (lambda one: one.partial_add(X[:20], 9), lambda one: one.remove(1)):
-        with pytest.raises(ValueError, match="file that it was loaded from does not hold"):
-            change(loaded)
-    assert_alike(classifier, loaded, NEW)
-
-
-def test_training_rows_in_a_frame_are_refused_and_can_be_left_out(path):
-    frame = pd.DataFrame(X)
-    model = OpenSetClassifier(classifier=SVC()).fit(frame, LABELS)
-    with pytest.raises(ModelFileError, match=r"training rows in a DataFrame.*training=False"):
-        save(model, path)
-    save(model, path, training=False)
-    np.testing.assert_array_equal(load(path).predict(NEW), model.predict(pd.DataFrame(NEW)))
 
 
 @pytest.mark.parametrize(
@@ -386,7 +355,7 @@ def parts_of(hints):
 
 
 def innermost(kind):
-    """Return the parts of what may be None, of what a list holds, or of what earlier files hold otherwise; or None."""
+    """Return the parts of what may be None, of what a list holds; or None."""
     if isinstance(kind, Parts):
         return kind if kind.parts else None
     inner = next((one for one in getattr(kind, "args", ()) if isinstance(one, Parts | partial)), None)
@@ -398,24 +367,3 @@ def test_the_page_lists_the_classes_and_their_parts():
     stated = "\n".join(["| class | parts |", "| --- | --- |", *lines])
     page = (Path(__file__).parents[2] / "docs" / "reference" / "model-files.md").read_text(encoding="utf-8")
     assert page.split("<!-- parts -->\n")[1].split("\n<!-- end of parts -->")[0] == stated, stated
-
-
-@pytest.mark.parametrize("file", sorted(SCHEMAS.glob("*.slab")), ids=lambda file: file.stem)
-def test_files_of_each_schema_are_read(file, path):
-    """schemas/make.py has written them, with the decisions of then."""
-    rows = np.load(SCHEMAS / "rows.npy")
-    decisions = np.load(file.with_suffix(".npy"))
-    model = load(file)
-    # Other processors' BLAS and exponentials round otherwise: scores are sums of some tens of terms near 1.
-    np.testing.assert_allclose(model.decision_function(rows), decisions, rtol=1e-12, atol=1e-13)
-    # What is read is what is in the file, to the last bit, though a part may have another place now.
-    save(model, path)
-    with zipfile.ZipFile(file) as before, zipfile.ZipFile(path) as after:
-        arrays = [name for name in before.namelist() if name.endswith(".npy")]
-        assert len(arrays) > 3
-        contents = {after.read(name) for name in after.namelist()}
-        assert all(before.read(name) in contents for name in arrays)
-
-
-def test_a_file_of_each_schema_is_there():
-    assert {file.stem.partition("-")[0] for file in SCHEMAS.glob("*.slab")} == {str(n + 1) for n in range(SCHEMA)}
