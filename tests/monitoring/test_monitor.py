@@ -1,7 +1,5 @@
 """The monitor: alarms, batches, references, classes, rates, and what is refused."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -272,11 +270,6 @@ class TestReference:
     def test_rows_that_a_classifier_has_learned_are_refused(self):
         with pytest.raises(ValueError, match=r"of the 300 reference rows were learned by the estimator"):
             DriftMonitor(CLASSIFIER).fit(CLASSES[:300])
-
-    def test_a_file_of_an_earlier_version_knows_no_rows_and_takes_any(self):
-        file = Path(__file__).parents[1] / "files" / "schemas" / "1-rbf.slab"
-        model, rows = load(file), np.load(file.parent / "rows.npy")
-        assert DriftMonitor(model).fit(rows).reference_ == "held-out"
 
     @pytest.mark.slow
     @pytest.mark.parametrize("draw", DISCRETE, ids=lambda draw: draw.__name__)
