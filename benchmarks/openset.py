@@ -5,17 +5,17 @@
     python benchmarks/openset.py --read
 
 Rates: 200 random splits of one known class into 199 training rows and 50 new ones, on each data set. A split's p-values
-come from 99 held-out rows, cross and leave-one-out ones from all 199. Over the splits the share of new rows with
-p <= alpha should be alpha. Its band is the binomial one of the new rows, widened by each split's own chance: with n
-calibration rows a split's rate is Beta(k, n + 1 - k), k = alpha (n + 1). With a classifier, a new row of several known
-classes is rejected where it is unknown, and there are fewer splits.
+come from 99 held-out rows. Over the splits the share of new rows with p <= alpha should be alpha. Its band is the
+binomial one of the new rows, widened by each split's own chance: with n calibration rows a split's rate is
+Beta(k, n + 1 - k), k = alpha (n + 1). With a classifier, a new row of several known classes is rejected where it is
+unknown, and there are fewer splits.
 
-Strangers: 13 letters of Letter are known, and 4, 8 or 13 others turn up, in each of several draws. Rows 1 to 16,000 are
-for training and the last 4,000 for testing. Every method learns from the same rows, and is thresholded at a rate by
-p-values of held-out ones: half of each class ("split"), or each row in its fold ("cross", where rivals then learn from
-all rows). "Bounded" is the one-versus-rest SVM with biases that are forced to be negative (Mendes Junior et al.,
-arXiv:1606.03802, "Specialized support vector machines for open-set recognition"), so that no class's decision is
-positive far away: with an RBF kernel and one class against twelve they are negative without force, which is checked.
+Unknown letters: 13 letters of Letter are known, and 4, 8 or 13 others turn up, in each of several draws. Rows 1 to
+16,000 are for training and the last 4,000 for testing. Every method learns one half of the rows, and is thresholded at
+a rate by p-values of the other. "Bounded" is the one-versus-rest SVM with biases that are forced to be negative (Mendes
+Junior et al., arXiv:1606.03802, "Specialized support vector machines for open-set recognition"), so that no class's
+decision is positive far away: with an RBF kernel and one class against twelve they are negative without force, which is
+checked.
 """
 
 from __future__ import annotations
@@ -38,12 +38,10 @@ from sklearn.svm import SVC
 from harness import Benchmark, Case, Document, Options, Record, means, table
 from samples import DATA, has_letter, letters
 from slabsvm import ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier, metrics
-from slabsvm.conformal.p_values import conformal_p_values
-from slabsvm.openset.naming import confidences
+from slabsvm.openset.rules import confidences
 
 ALPHAS = (0.01, 0.05, 0.1, 0.2)
 N_SPLITS, N_TRAINING, N_NEW = 200, 199, 50
-METHODS = ("split", "cross", "leave-one-out")
 MODELS = {"slab": OneClassSlabSVM, "one-class SVM": OneClassSVM}
 COVERAGE = 0.95
 # Known classes of Letter, training rows, and the classifier beside each model. Half of the rows of each class are held
@@ -54,14 +52,13 @@ BESIDE = {
     "slab": ("SVC", SVC(C=10.0)),
     "one-class SVM": ("logistic regression", LogisticRegression(max_iter=300)),
 }
-N_DRAWS, N_KNOWN, N_UNKNOWN, N_LEARNED, N_FOLDS, UNKNOWN = 5, 13, (4, 8, 13), 16_000, 5, "?"
+N_DRAWS, N_KNOWN, N_UNKNOWN, N_LEARNED, UNKNOWN = 5, 13, (4, 8, 13), 16_000, "?"
 # Per variance and feature, as gamma="scale": of known letters, held out of 5,000 rows in three draws, an SVC of 1, 2
 # and 4 named .952, .954 and .948 rightly.
 SVC_GAMMA = 2.0
-SLAB_GAMMAS = {"default": None, "16": 16.0}
 RATES_SHOWN = (0.05, 0.1)
 SECTIONS = ("rates", "beside", "unknown letters", "classes")
-KEYS = ("section", "data", "model", "method", "alpha", "draw", "name", "gamma", "unknown", "classes")
+KEYS = ("section", "data", "model", "alpha", "draw", "name", "unknown", "classes")
 CLASS_COUNTS = (50, 100, 200, 400, 1000)
 
 
@@ -75,18 +72,15 @@ def known_classes(options: Options) -> Iterator[tuple[str, np.ndarray]]:
         yield "Letter, M", found[0][found[1] == "M"] / 15.0
 
 
-def rejections(rows: np.ndarray, seed: int) -> dict[tuple[str, str], np.ndarray]:
-    """Return, for each model and method, which of one split's new rows are rejected at each alpha."""
+def rejections(rows: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Return, for each model, which share of one split's new rows is rejected at each alpha."""
     order = np.random.default_rng(seed).permutation(len(rows))
     training, new = rows[order[:N_TRAINING]], rows[order[N_TRAINING:][:N_NEW]]
     found = {}
     for name, make in MODELS.items():
-        for method in METHODS:
-            # The scaler is a part of the model: fitted to calibration rows too, these would not be as new as new ones.
-            model = make_pipeline(StandardScaler(), make())
-            detector = ConformalDetector(model, method=method, random_state=seed).fit(training)
-            p = detector.p_values(new)
-            found[name, method] = (p[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0)
+        # The scaler is a part of the model: fitted to calibration rows too, these would not be as new as new ones.
+        detector = ConformalDetector(make_pipeline(StandardScaler(), make()), random_state=seed).fit(training)
+        found[name] = (detector.p_values(new)[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0)
     return found
 
 
@@ -94,23 +88,21 @@ def rates(name: str, rows: np.ndarray) -> list[Record]:
     """Return the mean rate of false rejections over all splits, with its band."""
     splits = [rejections(rows, seed) for seed in range(N_SPLITS)]
     return [
-        {
-            "section": "rates",
-            "data": name,
-            "model": model,
-            "method": method,
-            "alpha": alpha,
-            "rate": round(float(rate), 4),
-        }
-        | {"low": round(alpha - half, 4), "high": round(alpha + half, 4), "within": bool(abs(rate - alpha) <= half)}
+        {"section": "rates", "data": name, "model": model, "alpha": alpha}
+        | kept(np.mean([split[model] for split in splits], axis=0)[place], alpha, (N_TRAINING - 1) // 2, N_SPLITS)
         for model in MODELS
-        for method in METHODS
-        for alpha, rate in zip(ALPHAS, np.mean([split[model, method] for split in splits], axis=0), strict=True)
-        for half in [half_width(alpha, (N_TRAINING - 1) // 2 if method == "split" else N_TRAINING)]
+        for place, alpha in enumerate(ALPHAS)
     ]
 
 
-def half_width(alpha: float, calibration: int, n_splits: int = N_SPLITS) -> float:
+def kept(rate: float, alpha: float, calibration: int, n_splits: int) -> Record:
+    """Return a rate, its band, and whether it is within."""
+    half = half_width(alpha, calibration, n_splits)
+    record = {"rate": float(rate), "low": alpha - half, "high": alpha + half}
+    return {key: round(value, 4) for key, value in record.items()} | {"within": bool(abs(rate - alpha) <= half)}
+
+
+def half_width(alpha: float, calibration: int, n_splits: int) -> float:
     """Return the half width of the band of the mean rate."""
     own_chance = alpha * (1 - alpha) / (calibration + 2)
     variance = own_chance + (alpha * (1 - alpha) - own_chance) / N_NEW
@@ -121,29 +113,20 @@ def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels
     """Return the mean rate at which new rows of known classes are unknown, beside a classifier, with its band."""
     own = np.flatnonzero(np.isin(labels, list(known)))
     found = []
-    for model, method in ((model, method) for model in MODELS for method in METHODS[:2]):
+    for model, (beside, classifier) in BESIDE.items():
         of_splits = []
         for seed in range(N_JOINT_SPLITS):
             order = np.random.default_rng(seed).permutation(own)
             training, new = order[:n_training], order[n_training:][:N_NEW]
-            detector, beside = (make_pipeline(StandardScaler(), one) for one in (MODELS[model](), BESIDE[model][1]))
-            classifier = OpenSetClassifier(detector, classifier=beside, method=method, random_state=seed)
-            p = classifier.fit(rows[training], labels[training]).p_values(rows[new]).max(axis=1)
+            detector, both = (make_pipeline(StandardScaler(), one) for one in (MODELS[model](), classifier))
+            joint = OpenSetClassifier(detector, classifier=both, random_state=seed)
+            p = joint.fit(rows[training], labels[training]).p_values(rows[new]).max(axis=1)
             of_splits.append((p[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0))
-        for alpha, rate in zip(ALPHAS, np.mean(of_splits, axis=0), strict=True):
-            half = half_width(alpha, n_training // 2 if method == "split" else n_training, N_JOINT_SPLITS)
-            found.append(
-                {
-                    "section": "beside",
-                    "data": name,
-                    "model": model,
-                    "beside": BESIDE[model][0],
-                    "method": method,
-                    "alpha": alpha,
-                }
-                | {"rate": round(float(rate), 4), "low": round(alpha - half, 4), "high": round(alpha + half, 4)}
-                | {"within": bool(abs(rate - alpha) <= half)}
-            )
+        found += [
+            {"section": "beside", "data": name, "model": model, "beside": beside, "alpha": alpha}
+            | kept(rate, alpha, n_training // 2, N_JOINT_SPLITS)
+            for alpha, rate in zip(ALPHAS, np.mean(of_splits, axis=0), strict=True)
+        ]
     return found
 
 
@@ -154,30 +137,23 @@ class Rival:
     ----------
     classifier : classifier
     sure : function of the fitted classifier and rows that gives how sure it is of each class
-    method : "split" or "cross"
     """
 
-    def __init__(self, classifier, sure, method: str) -> None:
-        self.classifier, self.sure, self.method = make_pipeline(StandardScaler(), classifier), sure, method
+    def __init__(self, classifier, sure) -> None:
+        self.classifier, self.sure = make_pipeline(StandardScaler(), classifier), sure
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Rival:
-        folds = list(
-            StratifiedKFold(2 if self.method == "split" else N_FOLDS, shuffle=True, random_state=0).split(X, y)
-        )
-        folds = folds[:1] if self.method == "split" else folds
-        held_out = [
-            self.sure(self.classifier.fit(X[learned], y[learned]), X[held]).max(axis=1) for learned, held in folds
-        ]
-        self.held_out = np.concatenate(held_out)
-        if self.method == "cross":
-            self.classifier.fit(X, y)
+        learned, held = next(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
+        self.classifier.fit(X[learned], y[learned])
+        self.held_out = np.sort(self.sure(self.classifier, X[held]).max(axis=1))
         self.classes_ = self.classifier.classes_
         return self
 
     def scores(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return how sure the classifier is of each class, and the p-value of its name."""
         table = self.sure(self.classifier, X)
-        return table, conformal_p_values(self.held_out, table.max(axis=1))
+        passed = np.searchsorted(self.held_out, table.max(axis=1), side="right")
+        return table, (1 + passed) / (1 + len(self.held_out))
 
 
 class Together:
@@ -187,12 +163,11 @@ class Together:
     ----------
     detector : detector, one for each class
     classifier : classifier or None
-    method : "split" or "cross"
     """
 
-    def __init__(self, detector, classifier, method: str) -> None:
+    def __init__(self, detector, classifier) -> None:
         beside = None if classifier is None else make_pipeline(StandardScaler(), classifier)
-        self.model = OpenSetClassifier(make_pipeline(StandardScaler(), detector), classifier=beside, method=method)
+        self.model = OpenSetClassifier(make_pipeline(StandardScaler(), detector), classifier=beside)
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Together:
         self.classes_ = self.model.fit(X, y).classes_
@@ -219,47 +194,35 @@ def bounded(classifier, X: np.ndarray) -> np.ndarray:
     return classifier.decision_function(X)
 
 
-def contenders(n_features: int, method: str) -> Iterator[tuple[str, str, Rival | Together]]:
-    """Give the name of each method, the gamma of its detector, and the method."""
-    gamma = SVC_GAMMA / n_features
-    svc, one_class = partial(SVC, C=10.0, gamma=gamma), {"slab": OneClassSlabSVM, "one-class SVM": OneClassSVM}
-    yield "SVC, margin", "", Rival(svc(), margins, method)
-    yield "SVC, probability", "", Rival(svc(probability=True, random_state=0), probabilities, method)
-    yield "bounded SVM", "", Rival(OneVsRestClassifier(svc()), bounded, method)
-    for multiple, value in SLAB_GAMMAS.items():
-        own = {} if value is None else {"gamma": value / n_features}
-        yield "slab per class", multiple, Together(OneClassSlabSVM(**own), None, method)
-        for name, model in one_class.items():
-            yield f"{name} and SVC", multiple, Together(model(**own), svc(), method)
+def contenders(n_features: int) -> Iterator[tuple[str, Rival | Together]]:
+    """Give the name of each method, and the method."""
+    svc = partial(SVC, C=10.0, gamma=SVC_GAMMA / n_features)
+    yield "SVC, margin", Rival(svc(), margins)
+    yield "SVC, probability", Rival(svc(probability=True, random_state=0), probabilities)
+    yield "bounded SVM", Rival(OneVsRestClassifier(svc()), bounded)
+    yield "slab per class", Together(OneClassSlabSVM(), None)
+    for name, model in MODELS.items():
+        yield f"{name} and SVC", Together(model(), svc())
 
 
-def unknown_letters(draw: int, method: str, rows: np.ndarray, labels: np.ndarray) -> Iterator[Record]:
+def unknown_letters(draw: int, rows: np.ndarray, labels: np.ndarray) -> Iterator[Record]:
     """Give how well each method tells known letters from ever more unknown ones, in one draw."""
     order = np.random.default_rng(draw).permutation(np.unique(labels))
     known, others = order[:N_KNOWN], order[N_KNOWN:]
     learned = np.flatnonzero(np.isin(labels[:N_LEARNED], known))
     new, met = rows[N_LEARNED:], labels[N_LEARNED:]
     truth = np.where(np.isin(met, known), met, UNKNOWN)
-    for name, gamma, contender in contenders(rows.shape[1], method):
+    for name, contender in contenders(rows.shape[1]):
         table, p = contender.fit(rows[learned], labels[learned]).scores(new)
         names = contender.classes_[table.argmax(axis=1)]
         for count in N_UNKNOWN:
             asked = np.isin(met, [*known, *others[:count]])
-            record = {
-                "section": "unknown letters",
-                "draw": draw,
-                "method": method,
-                "name": name,
-                "gamma": gamma,
-                "unknown": count,
-            }
+            record = {"section": "unknown letters", "draw": draw, "name": name, "unknown": count}
             record["auroc"] = metrics.known_unknown_auroc(truth[asked], table[asked], UNKNOWN)
-            answers = {f"{rate:g}": np.where(p > rate + 1e-12, names, UNKNOWN) for rate in RATES_SHOWN}
-            if name == "bounded SVM":
-                answers["own"] = np.where(table.max(axis=1) > 0, names, UNKNOWN)
-            for rate, given in answers.items():
-                record[f"f1_{rate}"] = metrics.open_set_f1(truth[asked], given[asked], UNKNOWN)
-                record[f"rejected_{rate}"] = float(np.mean(given[truth != UNKNOWN] == UNKNOWN))
+            for rate in RATES_SHOWN:
+                given = np.where(p > rate + 1e-12, names, UNKNOWN)
+                record[f"f1_{rate:g}"] = metrics.open_set_f1(truth[asked], given[asked], UNKNOWN)
+                record[f"rejected_{rate:g}"] = float(np.mean(given[truth != UNKNOWN] == UNKNOWN))
             yield {key: round(value, 4) if isinstance(value, float) else value for key, value in record.items()}
 
 
@@ -275,16 +238,12 @@ def many_classes() -> list[Record]:
         fitted = perf_counter()
         classifier.predict(X[::100])
         asked = perf_counter()
-        classifier.remove(0)
-        removed = perf_counter()
-        classifier.partial_add(X[:100], 0)
         found.append(
             {
                 "section": "classes",
                 "classes": count,
                 "fit_ms_per_class": round(1000 * (fitted - begin) / count, 2),
                 "predict_ms_per_class": round(1000 * (asked - fitted) / count, 3),
-                "add_ms": round(1000 * (perf_counter() - removed), 2),
                 "kb_per_class": round(len(pickle.dumps(classifier)) / count / 1000, 2),
             }
         )
@@ -298,63 +257,58 @@ def cases(options: Options) -> Iterator[Case]:
     if found:
         for name, (known, n_training) in KNOWN_LETTERS.items():
             yield f"classifier: {name}", partial(joint_rates, name, known, n_training, *found)
-        for draw, method in ((draw, method) for method in METHODS[:2] for draw in range(N_DRAWS)):
-            yield f"unknown letters: {method}, draw {draw}", partial(unknown_letters, draw, method, *found)
+        for draw in range(N_DRAWS):
+            yield f"unknown letters: draw {draw}", partial(unknown_letters, draw, *found)
     yield "many classes", many_classes
 
 
 def report(document: Document) -> str:
     """Return the tables as Markdown; a rate outside its band is bold."""
-    classes = (
-        "classes of 100 samples | fit, ms a class | one row of each, ms a class | add one, ms | models, kB a class"
-    )
+    classes = "classes of 100 samples | fit, ms a class | one row of each, ms a class | models, kB a class"
     of = {section: [r for r in document["records"] if r["section"] == section] for section in SECTIONS}
     costs = (" | ".join(str(value) for key, value in one.items() if key != "section") for one in of["classes"])
     first = f"{N_SPLITS} splits, {N_TRAINING} training rows, {N_NEW} new ones each; {document['date']}."
     return "\n\n".join(
         (
             first,
-            of_rates(of["rates"], ("data", "model", "method")),
+            of_rates(of["rates"], ("data", "model")),
             f"With a classifier: {N_JOINT_SPLITS} splits, {N_NEW} new rows each.",
-            of_rates(of["beside"], ("data", "model", "beside", "method")),
+            of_rates(of["beside"], ("data", "model", "beside")),
             of_unknown_letters(of["unknown letters"]),
-            table(classes, costs, "rrrrr"),
+            table(classes, costs, "rrrr"),
         )
     )
 
 
 def of_rates(records: list[Record], keys: tuple[str, ...]) -> str:
-    """Return a table of rates, and of the bands of each method, which differ by data where calibration rows do."""
+    """Return a table of rates, and of the bands, which are those of data where calibration rows are."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    bands: dict[tuple[str, ...], dict[float, str]] = {}
+    bands: dict[str, dict[float, str]] = {}
     for one in records:
         text = f"{one['rate']:.4f}" if one["within"] else f"**{one['rate']:.4f}**"
         rows.setdefault(tuple(one[key] for key in keys), []).append(text)
-        of = (one["data"] if "beside" in one else "", one["method"])
-        bands.setdefault(of, {})[one["alpha"]] = f"{one['low']:.4f} to {one['high']:.4f}"
+        band = f"{one['low']:.4f} to {one['high']:.4f}"
+        bands.setdefault(one["data"] if "beside" in one else "", {})[one["alpha"]] = band
     lines = [" | ".join([*key, *values]) for key, values in rows.items()]
-    blank = " |" * (len(keys) - 3)
-    lines += [
-        f"{data} | band ({COVERAGE:.0%}) |{blank} {method} | {' | '.join(band.values())}"
-        for (data, method), band in bands.items()
-    ]
+    blank = " |" * (len(keys) - 2)
+    lines += [f"{data} | band ({COVERAGE:.0%}) |{blank} {' | '.join(band.values())}" for data, band in bands.items()]
     head = f"{' | '.join(keys)} | " + " | ".join(f"alpha {alpha:g}" for alpha in ALPHAS)
     return table(head.replace("beside", "classifier"), lines, "l" * len(keys) + "r" * len(ALPHAS))
 
 
 def of_unknown_letters(records: list[Record]) -> str:
-    """Return a table of the means over draws, and of the least advantage over the better SVC."""
-    measured = ("auroc", *(f"f1_{rate:g}" for rate in RATES_SHOWN), f"rejected_{RATES_SHOWN[0]:g}", "f1_own")
-    found = means(records, ("method", "name", "gamma", "unknown"), measured)
+    """Return a table of the means over draws."""
+    measured = ("auroc", *(f"f1_{rate:g}" for rate in RATES_SHOWN), f"rejected_{RATES_SHOWN[0]:g}")
+    found = means(records, ("name", "unknown"), measured)
     lines = []
-    for key in dict.fromkeys((one["method"], one["name"], one["gamma"]) for one in found):
-        own = [one for one in found if (one["method"], one["name"], one["gamma"]) == key]
+    for name in dict.fromkeys(one["name"] for one in found):
+        own = [one for one in found if one["name"] == name]
         cells = [f"{one['auroc']:.3f}, {one['f1_0.05']:.3f}, {one['f1_0.1']:.3f}" for one in own]
-        lines.append(" | ".join([*key, *cells, f"{own[0]['rejected_0.05']:.3f}"]))
-    head = "method | model | gamma | " + " | ".join(f"{count} unknown" for count in N_UNKNOWN) + " | rejected at .05"
+        lines.append(" | ".join([name, *cells, f"{own[0]['rejected_0.05']:.3f}"]))
+    head = "method | " + " | ".join(f"{count} unknown" for count in N_UNKNOWN) + " | rejected at .05"
     return (
-        f"Letter, means of {N_DRAWS} draws: AUROC of known against unknown, macro F1 at .05 and at .1. Gammas are "
-        f"multiples of 1 / (features x variance).\n\n{table(head, lines, 'lll' + 'r' * (len(N_UNKNOWN) + 1))}"
+        f"Letter, means of {N_DRAWS} draws: AUROC of known against unknown, macro F1 at .05 and at .1.\n\n"
+        f"{table(head, lines, 'l' + 'r' * (len(N_UNKNOWN) + 1))}"
     )
 
 

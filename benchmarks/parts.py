@@ -2,7 +2,7 @@
 
     python benchmarks/parts.py [--only WORD] [--repeats 9]
 
-Classes: `OpenSetClassifier(method="leave-one-out")` with 1,000 classes of 100 rows and 16 features. Predictions:
+Classes: `OpenSetClassifier()` with 1,000 classes of 100 rows and 16 features. Predictions:
 `decision_function` of 10,000 support vectors of 16 features, in the least time of the same kernel block by float32
 products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process with an empty compilation
 cache, imports included. Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training
@@ -39,11 +39,11 @@ def classes(options: Options) -> Record:
     rng = np.random.default_rng(0)
     X = np.repeat(5.0 * rng.normal(size=(count, 16)), size, axis=0) + rng.normal(size=(count * size, 16))
     y = np.repeat(np.arange(count), size)
-    OpenSetClassifier(method="leave-one-out").fit(X[: 20 * size], y[: 20 * size])
+    OpenSetClassifier().fit(X[: 20 * size], y[: 20 * size])
     seconds = []
     for _ in range(min(3, options.repeats)):
         begin = perf_counter()
-        OpenSetClassifier(method="leave-one-out").fit(X, y)
+        OpenSetClassifier().fit(X, y)
         seconds.append(perf_counter() - begin)
     return {"part": "one class of 1,000", "size": "100 x 16", "ms": 1e3 * float(np.median(seconds)) / count}
 

@@ -16,7 +16,7 @@ import matplotlib as mpl
 import numpy as np
 
 from harness import read
-from ranking import OTHERS, OURS, STYLE
+from ranking import OURS, STYLE
 
 mpl.use("agg")
 from matplotlib import pyplot as plt
@@ -73,13 +73,12 @@ def planes(axes: Any) -> None:
 def rates(axes: Any) -> None:
     """Draw how often new positives are rejected against the rate that was asked for, with a band of chance."""
     records = [r for r in read(RECORDS / "openset.json")["records"] if r["section"] == "rates"]
-    for method, colour, off in (("split", OURS, 0.94), ("cross", WARM, 1.0), ("leave-one-out", OTHERS, 1.06)):
-        some = [r for r in records if r["method"] == method]
+    for model, colour, off in (("slab", OURS, 0.98), ("one-class SVM", WARM, 1.02)):
+        some = [r for r in records if r["model"] == model]
         axes.plot(
-            [off * r["alpha"] for r in some], [r["rate"] for r in some], "o", color=colour, alpha=0.6, label=method
+            [off * r["alpha"] for r in some], [r["rate"] for r in some], "o", color=colour, alpha=0.6, label=model
         )
-    split = sorted({(r["alpha"], r["low"], r["high"]) for r in records if r["method"] == "split"})
-    alphas, low, high = np.array(split).T
+    alphas, low, high = np.array(sorted({(r["alpha"], r["low"], r["high"]) for r in records})).T
     axes.fill_between(alphas, low, high, color="0.88", zorder=0, label="chance, 95 %")
     axes.plot(alphas, alphas, color="0.2", linewidth=1, linestyle=":")
     axes.set_xscale("log")

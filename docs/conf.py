@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"
@@ -51,24 +49,6 @@ html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-# Pages that have moved: their old addresses lead to the new ones.
-MOVED = {
-    "developers/additive-kernels": "results/additive-kernels",
-    "developers/family": "results/family",
-    "developers/monitoring": "results/drift",
-    "developers/model-files": "reference/model-files",
-    "developers/pascal-voc": "results/pascal-voc",
-    "developers/performance": "results/performance",
-    "developers/tabular": "results/tabular",
-    "developers/offsets": "results/offsets",
-    "developers/large-data": "results/large-data",
-    "developers/choosing-parameters": "results/choosing-parameters",
-    "developers/open-set": "results/open-set",
-    "developers/reproduction": "results/reproduction",
-    "results/monitoring": "results/drift",
-    "how-to/same-world": "how-to/drift",
-    "how-to/strangers-among-the-rows": "how-to/contaminated-data",
-}
 html_sidebars = {"*": []}  # pages of their own have none beside them
 html_theme_options = {
     "collapse_navigation": True,
@@ -96,13 +76,3 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "abort_on_example_error": True,
 }
-
-
-def setup(app: Any) -> None:
-    """Write a page at each old address."""
-    app.connect("html-collect-pages", _old_addresses)
-
-
-def _old_addresses(app: Any) -> Iterator[tuple[str, dict[str, str], str]]:
-    for old, new in MOVED.items():
-        yield old, {"target": app.builder.get_relative_uri(old, new)}, "moved.html"

@@ -29,10 +29,8 @@ X_new, y_new = (
 )
 
 svc = SVC().fit(X_learned, y_learned)
-slabs = OpenSetClassifier(OneClassSlabSVM(), method="cross").fit(X_learned, y_learned)
-both = OpenSetClassifier(OneClassSlabSVM(), classifier=SVC(), method="cross").fit(
-    X_learned, y_learned
-)
+slabs = OpenSetClassifier(OneClassSlabSVM()).fit(X_learned, y_learned)
+both = OpenSetClassifier(OneClassSlabSVM(), classifier=SVC()).fit(X_learned, y_learned)
 
 figure, axes = plt.subplots(figsize=(6, 5.2), layout="constrained")
 OSCRDisplay.from_predictions(

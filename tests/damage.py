@@ -167,11 +167,11 @@ def deep(content: bytes, rng: np.random.Generator) -> bytes:
         b"[" * n,
         b"[" * n + b"]" * n,
         text[:place],
-        text.replace(b"{", b'{"schema": 1, "schema": 1,', 1),
+        text.replace(b"{", b'{"schema": 2, "schema": 2,', 1),
         b"[" + b"[]," * 10**6 + b"[]]",
         text.replace(b"null", nested, 1),
         text.replace(b"1", b"9" * 5000, 1),
-        text.replace(b'"schema": 1', b'"schema": ' + str(rng.choice(["2", "0", "-1", "1.5", "true", "null"])).encode()),
+        text.replace(b'"schema": 2', b'"schema": ' + str(rng.choice(["1", "0", "-1", "1.5", "true", "null"])).encode()),
     )
     return written({**members, DOCUMENT: texts[rng.integers(len(texts))]})
 

@@ -596,7 +596,6 @@ def test_a_detector_whose_larger_scores_are_stranger_is_refused_wherever_it_is_w
         lambda: ConformalDetector(model, method="cross").fit(X),
         lambda: ConformalDetector(clone(model).fit(X[:60]), method="prefit").fit(X[60:]),
         lambda: OpenSetClassifier(model).fit(X, y),
-        lambda: OpenSetClassifier(model, calibration="margin").fit(X, y),
         lambda: LabelFreeSearchCV(model, {}, cv=3, error_score="raise").fit(X),
     ):
         with pytest.raises(ValueError, match=said):

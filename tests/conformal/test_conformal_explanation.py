@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils import all_estimators
@@ -70,25 +69,6 @@ def test_a_p_value_is_low_by_the_feature_that_is_off(X, new):
         assert (shares[-2:].min(axis=1) < 0).all()
 
 
-@pytest.mark.warns("too few samples for alpha")
-@pytest.mark.parametrize(
-    "parameters", [{}, {"calibration": "margin"}, {"method": "leave-one-out", "alpha": 0.2}], ids=str
-)
-def test_an_open_set_explains_the_class_that_came_nearest(parameters, X, new):
-    aside = np.array([12.0, 0.0, 0.0, 0.0])
-    both, labels = np.concatenate([X, X + aside]), np.repeat(["near", "far"], len(X))
-    model = OpenSetClassifier(**parameters).fit(both, labels)
-    rows = np.concatenate([new[:-1], new[:-1] + aside])
-    shares = model.explain(rows)
-    nearest = model.decisions(rows).max(axis=1)
-    size = 1.0 if "calibration" not in parameters else 1.0 + np.abs(nearest)
-    assert (np.abs(shares.sum(axis=1) - nearest) <= ROUNDING * size).all()
-    assert shares[len(new) - 2].argmin() == 2
-    # A class that is too small for alpha has a level of its own.
-    few = OpenSetClassifier().fit(both[:172], labels[:172])
-    assert np.abs(few.explain(rows).sum(axis=1) - few.decisions(rows).max(axis=1)).max() <= ROUNDING
-
-
 @pytest.mark.slow
 @pytest.mark.warns("No candidate separates synthetic outliers")
 def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new):
@@ -136,8 +116,6 @@ def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
             model.explain(X @ X.T if kernel == "precomputed" else X)
     with pytest.raises(ValueError, match=r"This kernel does not know single features.* KernelPCADetector"):
         KernelPCADetector(kernel=lambda left, right: left @ right.T).fit(X).explain(X)
-    classes = OpenSetClassifier(classifier=LogisticRegression()).fit(
-        np.concatenate([X, X + 9]), np.repeat([0, 1], len(X))
-    )
-    with pytest.raises(ValueError, match=r"With a classifier.* models_\[k\].explain"):
+    classes = OpenSetClassifier().fit(np.concatenate([X, X + 9]), np.repeat([0, 1], len(X)))
+    with pytest.raises(ValueError, match=r"models_\[k\]\.explain\(X\)"):
         classes.explain(X)

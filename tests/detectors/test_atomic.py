@@ -26,7 +26,6 @@ from slabsvm import (
     SlabCollapseWarning,
 )
 from slabsvm.kernels.features import Chi2Map, HellingerMap
-from slabsvm.openset.classwise import NormalisedMargin
 from slabsvm.runtime.objects import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
@@ -35,7 +34,6 @@ FITTED: dict[str, Any] = {
     **{name: make() for name, make in problems.FAMILY.items()},
     "linear": LinearOneClassSlabSVM(),
     "conformal": ConformalDetector(alpha=0.1),
-    "margin": NormalisedMargin(OneClassSlabSVM()),
     "open set": OpenSetClassifier(alpha=0.1),
     "search": LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv="leave-one-out", criterion="volume"),
     "auto": AutoSlabSVM(recall=0.8),
@@ -137,17 +135,6 @@ def test_a_warm_start_goes_on_from_the_last_fit_that_succeeded():
         model.fit(np.full((9, 3), np.nan))
     cold = OneClassSlabSVM(gamma="scale", tol=1e-6).fit(X)
     assert model.fit(X).n_iter_ < cold.n_iter_
-
-
-def test_a_class_that_cannot_be_learned_leaves_the_known_ones():
-    model = many.fitted(OpenSetClassifier(alpha=0.1), X)
-    before = dict(vars(model))
-    with pytest.raises(ValueError, match="NaN"):
-        model.partial_add(np.full((20, 3), np.nan), 2)
-    for act in (lambda: model.partial_add(OTHER, 2), lambda: model.remove(0)):
-        with pytest.raises(Interrupt), interrupted_at(3):
-            act()
-    assert_the_same(vars(model), before)
 
 
 def test_an_interruption_inside_scikit_learns_own_change_of_its_configuration_leaves_it_as_it_was():

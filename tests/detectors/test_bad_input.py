@@ -219,7 +219,7 @@ def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
     with np.errstate(all="raise"):
         np.testing.assert_array_equal(clone(model).fit(X, **weights).decision_function(new), expected)
         if isinstance(model, OneClassSVM):
-            OpenSetClassifier(model, calibration="margin").fit(X, np.arange(60) % 2).predict(new)
+            OpenSetClassifier(model).fit(X, np.arange(60) % 2).predict(new)
 
 
 def test_one_sample_with_all_the_weight_is_a_point(X):
@@ -675,14 +675,3 @@ def test_rows_at_the_end_of_float64_are_rejected_around_a_detector_that_scales(m
     far = np.array([[1.7e308], [-1.7e308], [1e300]]) * np.where(np.arange(X.shape[1]) % 2, -1.0, 1.0)
     with warnings.catch_warnings(action="error"):
         np.testing.assert_array_equal(model.predict(far), -1)
-
-
-def test_a_margin_is_refused_and_never_nan(X):
-    class AtALoss(OneClassSlabSVM):
-        def decision_function(self, X):
-            return np.where(X[:, 0] > 1e3, np.nan, super().decision_function(X))
-
-    model = OpenSetClassifier(AtALoss(), calibration="margin").fit(X, np.arange(60) % 2)
-    for question in (model.predict, model.decisions):
-        with refused("A score is NaN"):
-            question(np.full((1, X.shape[1]), 1e6))

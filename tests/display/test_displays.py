@@ -21,7 +21,7 @@ from slabsvm import (
 )
 from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
-from slabsvm.openset.metrics import open_auc, oscr_curve
+from slabsvm.openset.metrics import oscr_curve
 
 
 def labels(ax):
@@ -80,8 +80,7 @@ def test_an_oscr_curve_is_that_of_the_metrics(X):
     display = OSCRDisplay.from_estimator(model, tested, truth)
     expected = oscr_curve(truth, model.decisions(tested), model.classes_, "unknown")
     assert np.array_equal(display.line_.get_ydata(), expected.correct_classification_rate)
-    area = open_auc(truth, model.decisions(tested), model.classes_, "unknown")
-    assert labels(display.ax_) == [f"OpenSetClassifier: OpenAUC {area:.3f}"]
+    assert labels(display.ax_) == [f"OpenSetClassifier: area {expected.area:.3f}"]
     OSCRDisplay.from_predictions(truth, model.p_values(tested), model.classes_, "unknown", ax=display.ax_)
     assert len(labels(display.ax_)) == 2
 
@@ -103,8 +102,6 @@ def test_scores_are_the_hill_that_draw_scores_draws(X):
         ScoresDisplay.from_estimator(IsolationForest(n_estimators=5).fit(X))
     with pytest.raises(ValueError, match="no scores to draw"):
         ScoresDisplay.from_predictions([np.nan], planes=(0.0, 1.0))
-    with pytest.warns(DeprecationWarning, match=r"ScoresDisplay\.hill is called histogram now"):
-        assert given.hill is given.histogram
 
 
 @pytest.mark.slow

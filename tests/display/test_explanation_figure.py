@@ -15,7 +15,6 @@ from slabsvm import (
     LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
-    OpenSetClassifier,
     explain,
 )
 from slabsvm.display import draw_explanation, draw_explanations, draw_functions
@@ -58,20 +57,6 @@ def test_names_are_those_given_those_of_a_frame_or_numbers(X):
         draw_explanation(SVDD().fit(X), X[:3])
     with pytest.raises(ValueError, match=r"'pca' \(PCA\) mixes features"):
         draw_explanations(make_pipeline(PCA(2), SVDD()).fit(X), X)
-
-
-def test_rows_of_an_open_set_are_drawn_with_the_decision_that_their_shares_add_up_to():
-    X = np.random.default_rng(0).normal(size=(90, 3))
-    y = np.repeat(["a", "b"], 45)
-    X[45:] += 9.0
-    model = OpenSetClassifier(OneClassSlabSVM(), calibration="margin")
-    pipeline = make_pipeline(StandardScaler(), model).fit(X, y)
-    stranger = np.array([[4.0, 4.0, 4.0]])
-    shares = pipeline[-1].explain(pipeline[0].transform(stranger))[0]
-    assert shares.sum() == pytest.approx(pipeline[-1].decisions(pipeline[0].transform(stranger)).max())
-    figure = draw_explanation(pipeline, stranger)
-    assert bars(figure)[1] == pytest.approx(sorted(shares))
-    assert figure.axes[0].get_title(loc="left").startswith("rejected: decision -")
 
 
 def test_of_many_features_the_most_telling_are_drawn():

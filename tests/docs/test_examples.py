@@ -108,7 +108,8 @@ def choose(found):
 
 def open_set(found):
     answers, y_new = found["answers"], found["y_new"]
-    assert np.mean(answers[y_new != -1] == -1) == pytest.approx(0.05, abs=0.025)
+    # 270 rows calibrate: the rate has a standard deviation of .016.
+    assert np.mean(answers[y_new != -1] == -1) == pytest.approx(0.05, abs=0.035)
     assert found["named"].mean() < 0.15
 
 

@@ -208,11 +208,10 @@ def test_public_names_use_the_glossarys_words():
         for module in (importlib.import_module(f"slabsvm{module}") for module in modules)
         for name in module.__all__
     ]
-    # The first three are deprecated names of version 0.1, the last is a parameter of TableEncoder.by_column.
-    old = {"strange_to", "strangers", "n_strangers", "strange"}
     found = {name for own, public in offered for name in {own, *names(public)}}
     assert len(found) > 300
-    assert {name for name in found if "strang" in name.lower()} == old
+    # A parameter of TableEncoder.by_column.
+    assert {name for name in found if "strang" in name.lower()} == {"strange"}
 
 
 @pytest.mark.parametrize(

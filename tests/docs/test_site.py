@@ -58,18 +58,6 @@ def test_no_page_tells_of_the_machine_that_built_it(pages):
     assert not [(str(path), place) for path, page in pages.items() for place in here if place in page.text]
 
 
-def moved(pages):
-    return {path: page for path, page in pages.items() if 'http-equiv="refresh"' in page.text}
-
-
-def test_old_addresses_lead_to_pages(pages):
-    assert Path("developers/family.html") in moved(pages)
-    for path, page in moved(pages).items():
-        (target,) = {Path(os.path.normpath(path.parent / link)) for link in page.links}
-        assert target in set(pages) - set(moved(pages)), path
-        assert f'content="0; url={page.links[0]}"' in page.text
-
-
 def test_every_page_can_be_reached_from_the_front_page(pages):
     reached, ahead = set(), [Path("index.html")]
     while ahead:
@@ -81,5 +69,5 @@ def test_every_page_can_be_reached_from_the_front_page(pages):
             parts = urlsplit(link)
             if not parts.scheme and parts.path:
                 ahead.append(Path(os.path.normpath(path.parent / unquote(parts.path))))
-    unlinked = {Path("search.html"), Path("genindex.html"), Path("py-modindex.html"), *moved(pages)}
+    unlinked = {Path("search.html"), Path("genindex.html"), Path("py-modindex.html")}
     assert set(pages) - reached <= unlinked

@@ -1,4 +1,4 @@
-"""A classifier beside the detectors: the rate that both keep together, far rows, classes that come and go, refusals."""
+"""A classifier beside the detectors: the rate that both keep together, far rows, refusals."""
 
 import pickle
 import warnings
@@ -24,7 +24,7 @@ from positives import classes
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.conformal.detector import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
-from slabsvm.openset.naming import confidences
+from slabsvm.openset.rules import confidences
 
 pytestmark = pytest.mark.numeric
 
@@ -57,28 +57,25 @@ def half_width(alpha: np.ndarray, calibration: int, n_new: int, n_splits: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "classifier"), [("split", SVC(gamma=1.0)), ("cross", LinearDiscriminantAnalysis())], ids=["SVC", "LDA"]
-)
-def test_known_samples_are_unknown_at_the_rate_that_was_asked_for(method, classifier):
+@pytest.mark.parametrize("classifier", [SVC(gamma=1.0), LinearDiscriminantAnalysis()], ids=["SVC", "LDA"])
+def test_known_samples_are_unknown_at_the_rate_that_was_asked_for(classifier):
     n_splits, n_new, per_class = 25, 60, 220
     rates = []
     for seed in range(n_splits):
-        model = OpenSetClassifier(OneClassSVM(), classifier=classifier, method=method, random_state=seed)
+        model = OpenSetClassifier(OneClassSVM(), classifier=classifier, random_state=seed)
         with warnings.catch_warnings(action="ignore", category=CalibrationWarning):
             model.fit(*samples(per_class, seed))
         p = model.p_values(samples(n_new // 3, 1000 + seed)[0]).max(axis=1)
         rates.append((p[:, None] <= ALPHAS + 1e-12).mean(axis=0))
-    band = half_width(ALPHAS, 3 * per_class // (2 if method == "split" else 1), n_new, n_splits)
+    band = half_width(ALPHAS, 3 * per_class // 2, n_new, n_splits)
     rate = np.mean(rates, axis=0)
     assert (rate <= ALPHAS + band).all(), rate
-    # Folds err on the safe side: their models have learned less than all rows, and p-values of five are averaged.
-    assert (rate >= (ALPHAS - band if method == "split" else 0.5 * ALPHAS - band)).all(), rate
+    assert (rate >= ALPHAS - band).all(), rate
 
 
 def symmetric_p_values(model: OpenSetClassifier, X, y, new, own: str) -> np.ndarray:
     """Return p-values of new rows of a class by an order that treats them and held-out rows alike, from definitions."""
-    classes, (classifier,) = list(model.classes_), model.classifiers_
+    classes, classifier = list(model.classes_), model.classifier_
     held, truth = [], []
     for label, one in zip(classes, model.models_, strict=True):
         rows = X[y == label]
@@ -125,12 +122,12 @@ def test_a_p_value_is_at_least_that_of_an_order_that_treats_held_out_rows_and_th
     [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()],
     ids=lambda one: type(one).__name__,
 )
-@pytest.mark.parametrize(("method", "gamma"), [("split", "scale"), ("split", 8.0), ("cross", 8.0)])
-def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(classifier, method, gamma, known):
-    model = OpenSetClassifier(OneClassSlabSVM(gamma=gamma), classifier=classifier, method=method).fit(*known)
+@pytest.mark.parametrize("gamma", ["scale", 8.0])
+def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(classifier, gamma, known):
+    model = OpenSetClassifier(OneClassSlabSVM(gamma=gamma), classifier=classifier).fit(*known)
     assert set(model.predict(FAR)) == {"unknown"}
     # There is no smaller one.
-    smallest = model.naming_.smallest_p_value
+    smallest = model.rule_.smallest_p_value
     np.testing.assert_array_less(model.p_values(FAR), smallest * (1 + 1e-9))
 
 
@@ -160,18 +157,6 @@ def test_a_linear_model_that_accepts_far_rows_is_warned_of(known):
         OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC()).fit(*known)
     with warnings.catch_warnings(action="error"):
         OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(*known)
-
-
-def test_a_model_with_two_sides_rejects_on_both(known):
-    X, y = known
-    one, two = (OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC(), two_sided=side) for side in (0, 1))
-    shifted = X + 20.0
-    with warnings.catch_warnings(action="ignore", category=CalibrationWarning):
-        one.set_params(two_sided=False).fit(shifted, y)
-        two.set_params(two_sided=True).fit(shifted, y)
-    row = [[400.0, 400.0]]
-    assert one.predict(row)[0] != "unknown"
-    assert two.predict(row)[0] == "unknown"
 
 
 # How sure a classifier is
@@ -212,7 +197,7 @@ def test_a_row_of_which_a_classifier_can_say_nothing_is_unknown_if_no_detector_k
     mixed = np.insert(new, [0, 7, len(new)], far, axis=0)
     near = np.isin(mixed, new).all(axis=1)
     with pytest.raises(ValueError, match=r"too large|NaN"):
-        confidences(model.classifiers_[0], form(far), model.classes_)
+        confidences(model.classifier_, form(far), model.classes_)
     decisions = model.decision_function(form(mixed))
     assert np.isfinite(decisions).all()
     np.testing.assert_allclose(decisions[near], model.decision_function(form(new)), atol=1e-9)
@@ -244,8 +229,6 @@ class Odd(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"calibration": "margin"}, "neither margins nor leave-one-out answers. Use calibration='conformal'"),
-        ({"method": "leave-one-out"}, "leave-one-out answers.*method='split' or 'cross'"),
         ({"classifier": 3}, "classifier"),
         ({"classifier": Odd("mute")}, "Odd has neither decision_function nor predict_proba"),
         ({"classifier": Odd("wide")}, "Odd gives 4 columns for 3 classes"),
@@ -280,21 +263,6 @@ def test_too_few_samples_for_alpha_are_told(known):
         model.predict(X, alpha=1.5)
 
 
-# Classes that come and go
-
-
-def test_the_last_two_classes_stay_and_a_refusal_changes_nothing(known):
-    X, y = samples(60, 0, "ab")
-    model = OpenSetClassifier(classifier=SVC()).fit(X, y)
-    before = model.decisions(X)
-    with pytest.raises(ValueError, match="needs at least two classes"):
-        model.remove("a")
-    with pytest.raises(ValueError, match="known already"):
-        model.partial_add(X, "b")
-    np.testing.assert_array_equal(model.decisions(X), before)
-    assert list(model.classes_) == ["a", "b"]
-
-
 # Weights, parameters, tables, threads
 
 
@@ -311,11 +279,8 @@ def test_weights_reach_the_classifier_and_count_in_calibration(known):
         held.append(own[one.held_out_[0]])
     learned, held = np.concatenate(learned), np.concatenate(held)
     alone = LogisticRegression().fit(X[learned], y[learned], sample_weight=weights[learned])
-    np.testing.assert_array_equal(model.classifiers_[0].coef_, alone.coef_)
-    assert model.naming_.n_calibration == weights[held].sum()
-    added = clone(make).fit(X[y != "b"], y[y != "b"], sample_weight=weights[y != "b"])
-    added.partial_add(X[y == "b"], "b", sample_weight=weights[y == "b"])
-    np.testing.assert_array_equal(added.decisions(X), model.decisions(X))
+    np.testing.assert_array_equal(model.classifier_.coef_, alone.coef_)
+    assert model.rule_.n_calibration == weights[held].sum()
     even, none = clone(make).fit(X, y, sample_weight=np.ones(len(y))), clone(make).fit(X, y)
     np.testing.assert_array_equal(even.decisions(X), none.decisions(X))
     with pytest.raises(ValueError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):

@@ -14,15 +14,13 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import matthews_corrcoef
 from sklearn.model_selection import ParameterGrid
 
-from slabsvm import SVDD, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, selection
+from slabsvm import SVDD, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.detectors.answers import left_out_answer
 from slabsvm.kernels import bandwidth
 from slabsvm.selection.criteria import (
     MAKERS,
-    NAMED,
     SHRINKAGE,
     RecallMissedWarning,
-    SyntheticOutliers,
     TightestAtRecall,
     log_volume_of,
 )
@@ -88,25 +86,6 @@ def test_a_constant_feature_stays_what_it_is_and_is_no_part_of_the_volume(X):
 def test_synthetic_outliers_that_overflow_are_refused(X):
     with pytest.raises(ValueError, match=r"overflow float32\. Scale the features"):
         MAKERS["volume"]((X * 1e38).astype(np.float32), 500, np.random.default_rng(0))
-
-
-def test_the_old_names_of_synthetic_outliers_work_for_a_release(X):
-    class Older(NAMED["recall"].__class__):
-        def strangers(self, positives, generator):
-            return MAKERS["marginals"](positives, 7, generator)
-
-    with pytest.warns(DeprecationWarning, match="n_strangers of TightestAtRecall is called n_outliers now"):
-        older = TightestAtRecall("volume", n_strangers=7)
-    assert older == TightestAtRecall("volume", n_outliers=7)
-    assert older.n_strangers == 7
-    made = older.outliers(X, np.random.default_rng(0))
-    with pytest.warns(DeprecationWarning, match=r"Criterion\.strangers is called outliers now"):
-        np.testing.assert_array_equal(older.strangers(X, np.random.default_rng(0)).X, made.X)
-    assert Older().makes_synthetic_outliers
-    with pytest.warns(DeprecationWarning, match=r"Criterion\.strangers is called outliers now"):
-        assert Older().outliers(X, np.random.default_rng(0)).X.shape == (7, X.shape[1])
-    with pytest.warns(DeprecationWarning, match=r"selection\.Strangers is called SyntheticOutliers now"):
-        assert selection.Strangers is SyntheticOutliers
 
 
 def test_synthetic_outliers_by_marginals_are_made_of_the_positives_values(X):

@@ -101,8 +101,6 @@ def test_the_classifier_is_one_more_member_and_the_others_are_what_they_were(pla
     expected = (1 - share) * plain.score_samples(NEW) - share * np.maximum(own, 1.0)
     np.testing.assert_allclose(model.score_samples(NEW), expected, rtol=1e-9, atol=1e-9)
     assert "classifier" in model.outlier_to(BAD)[0]
-    with pytest.warns(DeprecationWarning, match=r"AutoSlabSVM\.strange_to is called outlier_to now"):
-        assert model.strange_to(BAD) == model.outlier_to(BAD)
     shares = model.explain(BAD)
     np.testing.assert_allclose(shares.sum(axis=1), model.decision_function(BAD), atol=1e-9)
 

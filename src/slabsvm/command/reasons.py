@@ -170,7 +170,7 @@ WAYS = (UNLIKE, TOO_HIGH, TOO_LOW)
 
 def _beyond(column: Column, cells: Cells) -> IndexArray:
     """Return which cells, as read, are above the learned values, 1, or below them, -1; 0 for others, or if unknown."""
-    if not isinstance(column, Numbers) or column.boolean or column.low is None or column.high is None:
+    if not isinstance(column, Numbers) or column.boolean:
         return np.zeros(len(cells.missing), dtype=np.intp)
     return np.asarray((cells.values > column.high).astype(np.intp) - (cells.values < column.low))
 

@@ -263,8 +263,7 @@ class Run:
             facts["reasons"] = [
                 {**asdict(one), "expected": None if np.isnan(one.expected) else one.expected} for one in some
             ]
-            # The second name is that of version 0.1, for this release.
-            facts |= {"outlier_to": members, "strange_to": members}
+            facts["outlier_to"] = members
             yield json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
 
     def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
@@ -305,7 +304,7 @@ class Run:
             # The kinds of members that would reject each row by themselves.
             try:
                 members = self.scorer.detector.outlier_to(answers.rows[rows])
-            except AttributeError:  # there are none, or version 0.1 saved them
+            except AttributeError:  # there are none
                 members = [()] * len(rows)
             for row, some, kinds in zip(rows, reasons, members, strict=True):
                 found[row] = some[: self.reasons], list(kinds)

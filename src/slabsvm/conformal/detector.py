@@ -78,10 +78,9 @@ class Wrapping(BaseEstimator):
     def explain(self, X: Any) -> FloatArray:
         """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
 
-        The shares of a row add up to its decision_function; in an `OpenSetClassifier` to the largest of its
-        `decisions`, that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
-        out. They are the estimator's shares, rescaled to p-values; with several models (method="cross") their mean.
-        Raises ValueError for an estimator that `slabsvm.explain` refuses, and with a classifier.
+        The shares of a row add up to its decision_function. A negative share pushes the row out. They are the
+        estimator's shares, rescaled to p-values; with several models (method="cross") their mean. Raises ValueError for
+        an estimator that `slabsvm.explain` refuses, and of an `OpenSetClassifier`, whose `models_` explain.
         """
         check_is_fitted(self)
         return np.ascontiguousarray(self._shares(self._table(X, reset=False)))

@@ -177,7 +177,6 @@ def explain(model: Any, X: Any) -> Any:
     Parameters
     ----------
     model : fitted detector of this package, or a pipeline that ends in one, or a search for either
-        Of an `OpenSetClassifier` rows add up to the largest of a row's decisions.
     X : array-like, frame or sparse matrix of shape (n_samples, n_features)
 
     Returns

@@ -16,7 +16,7 @@ from slabsvm.display.figures import Display, legend, lighten, next_colour, note,
 from slabsvm.display.palette import CURVES, GREEN, INK, LINE, NOVEL, SEQUENCE, SOFT, VIOLET
 from slabsvm.monitoring.course import RATES, rates
 from slabsvm.monitoring.monitor import DriftMonitor
-from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
+from slabsvm.openset.metrics import OSCR, oscr_curve
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.search import is_number, named, names_of
 
@@ -111,13 +111,12 @@ class CalibrationDisplay(_Curve):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OSCRDisplay(_Curve):
-    """The open-set classification rate curve, with the area under it, OpenAUC.
+    """The open-set classification rate curve, with the area under it.
 
     Make it with `from_estimator` or `from_predictions`. `plot` sets `ax_`, `figure_` and `line_`.
     """
 
     curve: OSCR
-    area: float
     name: str | None = None
 
     @classmethod
@@ -137,15 +136,14 @@ class OSCRDisplay(_Curve):
         cls, y_true: Any, scores: Any, classes: Any, unknown_label: Any, *, name: str | None = None, ax: Any = None
     ) -> Self:
         """Draw the curve of scores, (n_rows, n_classes); the other parameters are those of `metrics.oscr_curve`."""
-        curve = oscr_curve(y_true, scores, classes, unknown_label)
-        return cls(curve=curve, area=open_auc(y_true, scores, classes, unknown_label), name=name).plot(ax=ax)
+        return cls(curve=oscr_curve(y_true, scores, classes, unknown_label), name=name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve into the axes given, beside other curves, or into a new figure of pyplot."""
         self._begin(ax, 4.8, 4.4)
         rates = (self.curve.false_positive_rate, self.curve.correct_classification_rate)
         of_axes = ("unknown samples that got a name", "known samples named rightly")
-        self._draw(*rates, f"OpenAUC {self.area:.3f}", axes=of_axes, place="lower right")
+        self._draw(*rates, f"area {self.curve.area:.3f}", axes=of_axes, place="lower right")
         self.ax_.grid(color=LINE, lw=0.8)
         self.ax_.set_axisbelow(True)
         return self

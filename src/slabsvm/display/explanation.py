@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.answers import (
-    as_taken,
-    final_detector,
     refuse_mixers,
     shares_and_names,
     taken_by,
@@ -54,7 +52,7 @@ def draw_explanation(
             f"draw_explanation draws one row, and {row.shape[0]} were given. draw_explanations draws many."
         )
     found, columns = shares_and_names(model, row)
-    shares, decision = found[0], float(_decisions(model, row)[0])
+    shares, decision = found[0], float(model.decision_function(row)[0])
     names = names_of(model, row, feature_names or columns, len(shares))
     row = row if columns is None or not hasattr(row, "columns") else row[columns]
     values = np.asarray(dense(row), dtype=object).ravel()
@@ -87,7 +85,7 @@ def draw_explanations(
         As for `draw_explanation`.
     """
     require_matplotlib()
-    (shares, columns_of_table), decisions = shares_and_names(model, X), _decisions(model, X)
+    (shares, columns_of_table), decisions = shares_and_names(model, X), model.decision_function(X)
     given = feature_names or columns_of_table
     names = [cut_name(name) for name in names_of(model, X, given, shares.shape[1])]
     # Over the largest share of each row; where some are endless, the others are nothing.
@@ -165,15 +163,6 @@ def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> 
     ax.grid(axis="x", color=LINE, lw=0.8)
     ax.set_axisbelow(True)
     ax.spines["left"].set_visible(False)
-
-
-def _decisions(model: Any, X: Any) -> FloatArray:
-    """Return what the shares of rows add up to, (n_rows,)."""
-    final = final_detector(model)
-    # An OpenSetClassifier's decision_function tells classes apart.
-    if hasattr(final, "decisions"):
-        return np.asarray(final.decisions(as_taken(model, X)).max(axis=1))
-    return np.asarray(model.decision_function(X), dtype=np.float64)
 
 
 def as_table(rows: FloatArray, like: Any) -> Any:

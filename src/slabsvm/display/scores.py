@@ -18,7 +18,7 @@ from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import viewed
 from slabsvm.fitted.training import rows_in_memory
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.caller import counted, warn_of_name
+from slabsvm.runtime.caller import counted
 
 BINS = (10, 50)
 # Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again
@@ -119,8 +119,7 @@ def histograms_of(model: Any, X: Any) -> list[ScoreHistogram]:
     if not isinstance(model, AutoSlabSVM):
         return [_histogram_of(model, X, type(model).__name__)]
     combination = model.model_.combination
-    old = any(member.surprise is None for member in combination.members)
-    unit = f"mean score: {'1 is the most normal, 0 on a plane' if old else '0 is the most normal, -1 usual'}"
+    unit = "mean score: 0 is the most normal, -1 usual"
     rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
     return [
         _histogram_of(model, X, f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}", unit),
@@ -180,12 +179,6 @@ class ScoresDisplay(Display):
         """Draw the scores into the axes given, or into a new figure of pyplot."""
         self.histogram.draw(self._begin(ax, 8.0, 3.6))
         return self
-
-    @property
-    def hill(self) -> ScoreHistogram:
-        """`histogram`, under its name up to version 0.1; deprecated."""
-        warn_of_name("ScoresDisplay.hill", "histogram")
-        return self.histogram
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -41,7 +41,7 @@ from slabsvm.fitted.recall import foretold, too_uneven
 from slabsvm.fitted.training import Training, is_dask, rows_in_memory, rows_in_place, source_of, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import counted, warn, warn_of_name
+from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
@@ -124,7 +124,7 @@ class AutoSlabSVM(WithProgress, Detector):
     expected_recall_ : float
         The share of new positives that is expected to be accepted, by `loo_scores_`; with offsets="training" the share
         of accepted training rows.
-    expected_recall_error_ : float or None
+    expected_recall_error_ : float
         Its standard error, from the number of rows or groups that set the threshold. None in models saved by version
         0.1.
     loo_scores_ : (n_samples,) array of float64
@@ -241,38 +241,27 @@ class AutoSlabSVM(WithProgress, Detector):
         """Return the p-value of each row under each member, shape (n_samples, n_members).
 
         It is the share of training rows that the member finds no more normal; an exponential tail continues it beyond
-        them. Raises AttributeError for a model saved by version 0.1, whose members have scores alone.
+        them.
         """
-        return np.asarray(np.exp(self._surprising().by_member(rows_in_memory(self, X))))
+        return np.asarray(np.exp(self._combination().by_member(rows_in_memory(self, X))))
 
     def outlier_to(self, X: Any) -> list[list[str]]:
         """Return for each row which kinds of members would reject it by themselves, at the rate of 1 - recall.
 
-        Kinds are "one-class SVM", "neighbours", "neighbours in some features" and "dependence". Raises AttributeError
-        for a model saved by version 0.1, whose members have scores alone.
+        Kinds are "one-class SVM", "neighbours", "neighbours in some features" and "dependence".
         """
-        return self._surprising().outlier_to(rows_in_memory(self, X), 1.0 - self.recall)
+        return self._combination().outlier_to(rows_in_memory(self, X), 1.0 - self.recall)
 
-    def strange_to(self, X: Any) -> list[list[str]]:
-        """Return `outlier_to`, under its name up to version 0.1; deprecated."""
-        warn_of_name("AutoSlabSVM.strange_to", "outlier_to")
-        return self.outlier_to(X)
-
-    def _surprising(self) -> Combination:
-        """Return the members, whose scores have p-values."""
+    def _combination(self) -> Combination:
+        """Return the members with what they are combined by."""
         check_is_fitted(self)
-        combination = self.model_.combination
-        if any(member.surprise is None for member in combination.members):
-            raise AttributeError(
-                "This model was saved by version 0.1, which kept no p-values of members. Fit it again to have them."
-            )
-        return combination
+        return self.model_.combination
 
     def expected(self, X: Any) -> FloatArray:
         """Return what the other features predict for each feature, in its unit, shape (n_samples, n_features).
 
-        NaN for features that the dependence member does not predict: it predicts at most ten, and none for sparse rows,
-        for a single feature, or in models saved by version 0.1.
+        NaN for features that the dependence member does not predict: it predicts at most ten, and none for sparse rows
+        or for a single feature.
         """
         check_is_fitted(self)
         return self.model_.combination.expected(rows_in_memory(self, X))
@@ -342,17 +331,13 @@ class AutoSlabSVM(WithProgress, Detector):
             by = "by rows that were not learned"
             learned = [f"  learned          {len(self.sample_):,} of {self.n_samples_fit_:,} rows"]
             learned[0] += f"; threshold by the other {rest:,}"
-        error = "" if self.expected_recall_error_ is None else f" (+- {self.expected_recall_error_:.1%})"
-        usual = "where 0 is the most normal and -1 usual"
-        if any(member.surprise is None for member in combination.members):
-            usual = "where 1 is the most normal and 0 on a plane"
         return "\n".join(
             (
                 f"AutoSlabSVM: the mean of {counted(len(combination.members), 'member')}, {combination.statement}",
                 *learned,
-                f"  recall           {self.expected_recall_:.1%} expected{error}, {by}, "
-                f"where {self.recall:.1%} is asked for",
-                f"  threshold        {self.offset_:.4g}, {usual}",
+                f"  recall           {self.expected_recall_:.1%} expected (+- {self.expected_recall_error_:.1%}), "
+                f"{by}, where {self.recall:.1%} is asked for",
+                f"  threshold        {self.offset_:.4g}, where 0 is the most normal and -1 usual",
                 *(f"  {member.statement(combination.views)}" for member in combination.members),
             )
         )

@@ -17,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm.detectors.answers import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, with_surprises
 from slabsvm.ensemble.neighbours import NeighboursDetector
@@ -38,13 +37,11 @@ MEMBERS = (
     "slabsvm.OneClassSVM",
     "slabsvm.NeighboursDetector",
     "slabsvm.DependenceDetector",
-    "slabsvm.OneClassSlabSVM",
     "slabsvm.ensemble.known.OutlierClassifier",
 )
 VIEWS = ("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores")
 NAMES: dict[type, str] = {
     OneClassSVM: "one-class SVM",
-    OneClassSlabSVM: "slab",
     NeighboursDetector: "neighbours",
     DependenceDetector: "dependence",
     OutlierClassifier: "classifier",
@@ -60,8 +57,7 @@ class Member:
     # (k,): the features that it takes; None for all
     columns: Annotated[IndexArray | None, Places("taken", below="d")]
     weight: Annotated[float, Number(above=0.0)]  # all members' weights sum to 1
-    # None: its decision counts as it is, as in models of version 0.1
-    surprise: Surprise | None
+    surprise: Surprise
 
     @property
     def kind(self) -> str:
@@ -90,8 +86,6 @@ class Member:
 
     def score(self, rows: Any) -> FloatArray:
         """Return what it adds to the mean for a view's rows, (n,), but for its weight."""
-        if self.surprise is None:
-            return np.asarray(self.detector.decision_function(rows))
         return -self.surprise(self.detector.score_samples(self.taken(rows)))
 
     def counted(self, scores: FloatArray) -> FloatArray:
@@ -105,8 +99,6 @@ class Member:
     def explanation(self, rows: Any) -> Explanation:
         """Return what each feature of a view's rows adds to its score."""
         found = explanation_of(self.detector, self.taken(rows))
-        if self.surprise is None:
-            return found
         offset = self.detector.offset_
         reference = self.counted(-self.surprise(np.array([found.reference + offset])))[0]
         found = found.carried_over(self.counted(-self.surprise(found.decisions + offset)), float(reference))
@@ -244,7 +236,7 @@ class CombinedModel(Model):
     weights: Annotated[FloatArray | None, Array("rows")]
     n_groups: Annotated[int | None, Number(least=2)]
     expected_recall: float
-    recall_error: float | None  # its standard error; None in models that were saved by version 0.1
+    recall_error: float  # its standard error
     sample: Annotated[IndexArray | None, Places("learned", below="rows")]
     one_point: bool  # whether all rows are equal
 

@@ -26,7 +26,7 @@ from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
 from slabsvm.monitoring.course import GOOD, OUTLIER, RATES, Course, Rate, Readings, Test, read
 from slabsvm.openset.classifier import OpenSetClassifier
-from slabsvm.openset.naming import names
+from slabsvm.openset.rules import names
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import atomic, seed_of
@@ -330,8 +330,7 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
         return scores, LEFT_OUT
     if model.method == "cross":
         raise ValueError(f"With method='cross' each training row is scored by another model. {REMEDY}")
-    # What an earlier version has saved does not know.
-    _refuse_repeats(getattr(model, "repeats_", None) or 0.0, model.n_calibration_)
+    _refuse_repeats(model.repeats_, model.n_calibration_)
     far, near = model.rankings_[0].far, model.rankings_[0].near
     weights = np.concatenate([far.weights, near.weights])
     if (weights != np.floor(weights)).any():

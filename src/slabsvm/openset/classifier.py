@@ -1,8 +1,8 @@
 """Open-set recognition: one detector for each known class, and "none of them" as an answer.
 
-Each class's model is learned from its samples alone, so that a class is added or removed without touching the others.
-Scores of different models have different units. They are compared as conformal p-values, class by class (Mondrian:
-Vovk, Gammerman, Shafer 2005). `slabsvm.openset.naming` says how a classifier beside the detectors decides with them.
+Each class's model is learned from its samples alone. Scores of different models have different units, and are compared
+as conformal p-values, class by class (Mondrian: Vovk, Gammerman, Shafer 2005). `slabsvm.openset.rules` says how the
+models decide, alone or with a classifier.
 """
 
 from __future__ import annotations
@@ -22,27 +22,16 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, Wrapping
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
-from slabsvm.fitted.training import checked_weights
-from slabsvm.openset.classwise import (
-    ClassRows,
-    NormalisedMargin,
-    checked_labels,
-    fitted_to_class,
-    joined,
-    listed,
-    new_class,
-    unknown_label_for,
-    without_weightless,
-)
-from slabsvm.openset.naming import ByClassifier, ByMargins, Naming, names, of_fits
-from slabsvm.runtime.arrays import FloatArray, pieces
+from slabsvm.fitted.training import checked_weights, fit_with, routed
+from slabsvm.openset.labels import checked_labels, joined, listed, unknown_label_for
+from slabsvm.openset.rules import ClassifierRule, DetectorRule, names, warnings_of_classes
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import parallel
-from slabsvm.runtime.caller import Warned, warn
+from slabsvm.runtime.caller import Warned, gathered, silenced, warn
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
-    StrOptions,
     _check_method_params,
     _fit_context,
     _num_samples,
@@ -51,6 +40,8 @@ from slabsvm.runtime.sklearn_private import (
 
 # Decisions held at once while predicting: 64 MB.
 DECISIONS_AT_ONCE = 2**23
+# A class with fewer samples has none to hold out.
+FEW = 3
 
 
 @parameters
@@ -69,27 +60,18 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         None is `OneClassSlabSVM()`.
     classifier : classifier, default=None
         It chooses between classes, for example `SVC()`: any classifier of scikit-learn's kind, or a pipeline, with
-        decision_function or predict_proba. It learns the models' samples, all classes at once. None leaves the choice
-        to the models.
+        decision_function or predict_proba. It learns the samples that the models learn, all classes at once. None
+        leaves the choice to the models.
     unknown_label : str, int or "auto", default="auto"
         The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" beside
         words; beside numbers -1, or one less than the least class if that is negative. Classes True and False are
         answered as 1 and 0, so that -1 is possible.
-    calibration : {"conformal", "margin"}, default="conformal"
-        How models are compared. "conformal" uses p-values, with an error rate (`ConformalDetector`). "margin" uses
-        decision_function divided by its largest value in training; each model keeps its own threshold, whatever alpha
-        is. With a classifier only "conformal" is possible.
     alpha : float in (0, 1), default=0.05
-        The share of new samples of a known class that its model may reject. Each class needs 1/alpha - 1 calibration
-        samples. The model of a class with only n rejects samples below all of these, a share of up to 1/(n + 1); if no
-        class has enough, nothing is rejected. With a classifier, alpha is the share of all new samples of known classes
-        that may be unknown, and takes somewhat more than 1/alpha calibration samples in all.
-    method : {"split", "cross", "leave-one-out"}, default="split"
-        Where calibration scores come from; see `ConformalDetector`. A classifier has no leave-one-out scores.
-    two_sided : bool, default=False
-        Whether to reject scores that are too high, too; see `ConformalDetector`.
-    class_estimators : mapping, default=None
-        It maps a class to its own estimator, or to parameters for its clone of `estimator`.
+        The share of new samples of a known class that its model may reject. Half of each class's samples calibrate its
+        model, and each class needs 1/alpha - 1 of these. The model of a class with only n rejects samples below all of
+        them, a share of up to 1/(n + 1); if no class has enough, nothing is rejected. With a classifier, alpha is the
+        share of all new samples of known classes that may be unknown, and takes somewhat more than 1/alpha calibration
+        samples in all.
     n_jobs : int or None, default=None
         The number of models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context; -1 is
         all.
@@ -100,10 +82,10 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     ----------
     classes_ : (n_classes,) array
         The known classes, in order.
-    models_ : list of fitted detectors
+    models_ : list of ConformalDetector
         One for each of `classes_`.
-    classifiers_ : list of fitted classifiers
-        One, or with method="cross" one for each fold. Only with a classifier.
+    classifier_ : fitted classifier
+        Only with a classifier.
     unknown_label_ : str or int
     n_features_in_, feature_names_in_ : int, (n_features,) array of str
         The names only when X has names that are all strings.
@@ -117,8 +99,6 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     scikit-learn expects predict = argmax of decision_function. This holds wherever the answer is a class. With two
     classes decision_function is the difference of the two models' decisions; `decisions` has a column for each.
-
-    A classifier is fitted again when a class comes or goes, so the training rows are kept, and are part of a pickle.
 
     References
     ----------
@@ -141,11 +121,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     estimator: Any = field(default=None, kw_only=False)
     classifier: Any = None
     unknown_label: Any = "auto"
-    calibration: str = "conformal"
     alpha: float = 0.05
-    method: str = "split"
-    two_sided: bool = False
-    class_estimators: Mapping[Any, Any] | None = None
     n_jobs: int | None = None
     random_state: Any = 0
 
@@ -153,11 +129,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         "estimator": [HasMethods("fit"), None],
         "classifier": [HasMethods("fit"), None],
         "unknown_label": [str, Real],
-        "calibration": [StrOptions({"conformal", "margin"})],
         "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "method": [StrOptions({"split", "cross", "leave-one-out"})],
-        "two_sided": ["boolean"],
-        "class_estimators": [Mapping, None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -194,92 +166,40 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. Give the "
                 "class of each row: fit(X, y). For a single class use ConformalDetector."
             )
-        if self.classifier is not None and (self.calibration == "margin" or self.method == "leave-one-out"):
-            raise ValueError(
-                "A classifier has neither margins nor leave-one-out answers. Use calibration='conformal', and "
-                "method='split' or 'cross', or leave classifier out."
-            )
         X = self._table(X, reset=True)
         y = checked_labels(y, X)
-        X, y, fit_params = without_weightless(X, y, fit_params)
-        classes, group = np.unique(y, return_inverse=True)
-        self.unknown_label_ = unknown_label_for(classes, self.unknown_label)
-        if others := [label for label in (self.class_estimators or {}) if label not in classes]:
-            raise ValueError(
-                f"class_estimators names {others}, but y holds no sample of them; the classes are {listed(classes)}."
-            )
+        X, y, fit_params = _without_weightless(X, y, fit_params)
+        self.classes_, place = np.unique(y, return_inverse=True)
+        self.unknown_label_ = unknown_label_for(self.classes_, self.unknown_label)
         self.seed_ = seed_of(self.random_state)
-        rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-        given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
+        rows = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
         calls = (
-            delayed(fitted_to_class)(self._model_of(label), own, label, parameters)
-            for label, (own, parameters) in zip(classes.tolist(), given, strict=True)
+            delayed(_fitted_to_class)(
+                self._unfitted(), _safe_indexing(X, own), label, _check_method_params(X, fit_params, indices=own)
+            )
+            for label, own in zip(self.classes_.tolist(), rows, strict=True)
         )
         learned = parallel(calls, self.n_jobs)
-        models: list[Any] = [model for model, _ in learned]
-        self._name_by(models, classes, self._kept(models, given))
-        self._warn(self.naming_, [warned for _, warned in learned])
+        self.models_ = [model for model, _ in learned]
+        self.__dict__.pop("classifier_", None)
+        self.rule_ = DetectorRule(self.models_, self.classes_)
+        if self.classifier is not None:
+            self.rule_ = self._with_classifier(self.rule_, X, rows, fit_params.get("sample_weight"))
+            self.classifier_ = self.rule_.classifier
+        for text in filter(None, self.rule_.warnings_at(self.alpha)):
+            warn(text, CalibrationWarning)
+        for text, category in warnings_of_classes([warned for _, warned in learned], self.classes_):
+            warn(text, category)
         return self
 
-    @atomic
-    def partial_add(self, X: Any, label: Any, **fit_params: Any) -> Self:
-        """Learn one more class from its samples, and leave the other models as they are.
-
-        A classifier is fitted and calibrated again with all classes, from the kept rows of the others. Raises
-        ValueError for a class that is known already, a label of another type than the classes', or as `fit`.
-
-        Parameters
-        ----------
-        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-            Samples of the class alone.
-        label : str or int
-            The class, which must be neither in `classes_` nor the unknown label.
-        **fit_params : sample_weight and others, as for `fit`
-        """
-        check_is_fitted(self)
-        self._refuse_change_since_fit()
-        label = new_class(label, self.classes_, self.unknown_label_)
-        X = self._table(X, reset=False)
-        X, _, fit_params = without_weightless(X, np.zeros(_num_samples(X)), fit_params)
-        model, warned = fitted_to_class(self._model_of(label), X, label, fit_params)
-        place = int(np.searchsorted(self.classes_, label))
-        models = [*self.models_[:place], model, *self.models_[place:]]
-        classes = joined(self.classes_[:place], label, *self.classes_[place:].tolist())
-        rows = self.rows_[:place] + self._kept([model], [(X, fit_params)]) + self.rows_[place:]
-        self._name_by(models, classes, rows)
-        if self.classifier is None:
-            self._warn(self.naming_type([model], classes[[place]]), [warned])
-        else:
-            self._warn(self.naming_, [warned if one is model else [] for one in models])
-        return self
-
-    @atomic
-    def remove(self, label: Any) -> Self:
-        """Forget a class, and leave the other models as they are. A classifier is fitted again without it.
-
-        Raises ValueError for a class that is not known, or the only one; with a classifier, for one of the last two.
-        """
-        check_is_fitted(self)
-        self._refuse_change_since_fit()
-        kept = self.classes_ != label
-        if np.all(kept):
-            raise ValueError(f"The class {label!r} is not known; the known ones are {listed(self.classes_)}.")
-        if not np.any(kept):
-            raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit again instead.")
-        models = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
-        rows = [rows for rows, stays in zip(self.rows_, kept, strict=False) if stays]
-        self._name_by(models, self.classes_[kept], rows)
-        return self
-
-    def decisions(self, X: Any, alpha: float | None = None) -> FloatArray:
+    def decisions(self, X: Any) -> FloatArray:
         """Return each class's decision for each row, shape (n_samples, n_classes): >= 0 if its model accepts the row.
 
-        This is the graded p-value less the largest rejected one (of `predict`'s alpha), or with calibration="margin"
-        the normalised margin. Both are comparable between classes. With a classifier the p-values are those of
-        `p_values`.
+        This is the graded p-value less the largest rejected one, which is comparable between classes. With a classifier
+        the p-values are those of `p_values`.
         """
         X = self._checked_rows(X)
-        return self.naming_.scores(X, self.n_jobs) - self._levels(alpha)
+        return self.rule_.answers(X, self.n_jobs)[1] - self.rule_.levels(self.alpha)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return `decisions`, or with two classes the second column less the first, shape (n_samples,)."""
@@ -291,15 +211,13 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
         p-values are not probabilities of classes: rows do not sum to 1, and a sample may be normal for two classes.
         With a classifier, the p-value is the share of held-out samples, of all classes, whose confidence in their best
-        class is no larger than this row's confidence in the class. Raises ValueError with calibration="margin".
+        class is no larger than this row's confidence in the class.
         """
         X = self._checked_rows(X)
-        return self.naming_.p_values(X, self.n_jobs)
+        return self.rule_.answers(X, self.n_jobs)[0]
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or `unknown_label_`, shape (n_samples,).
-
-        Raises ValueError for an alpha with calibration="margin", where each model has its own threshold.
 
         Parameters
         ----------
@@ -308,87 +226,53 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             The share of a known class that may be rejected, to use instead of this classifier's own. It needs no refit.
             Warns with a slabsvm.CalibrationWarning of classes that have too few samples for it.
         """
-        return self._names(self._checked_rows(X), self._levels(alpha))
-
-    def _shares(self, X: Any) -> FloatArray:
-        return self.naming_.shares(X, self._levels(None), self.n_jobs)
-
-    def _names(self, X: Any, levels: FloatArray, *, at_once: int = DECISIONS_AT_ONCE) -> npt.NDArray[Any]:
-        """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
+        X = self._checked_rows(X)
+        if alpha is not None and (few := self.rule_.too_few(alpha)):
+            warn(few, CalibrationWarning)
+        levels = self.rule_.levels(self.alpha if alpha is None else alpha)
         labels = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
-        for rows in pieces(len(chosen), len(self.classes_), at_once):
-            chosen[rows] = names(self.naming_.scores(_safe_indexing(X, rows), self.n_jobs) - levels)
+        for rows in pieces(len(chosen), len(self.classes_), DECISIONS_AT_ONCE):
+            chosen[rows] = names(self.rule_.answers(_safe_indexing(X, rows), self.n_jobs)[1] - levels)
         return labels[chosen]
 
-    def _levels(self, alpha: float | None) -> FloatArray:
-        """Return the least score with which each class's name stands, shape (n_classes,)."""
-        if isinstance(self.naming_, ByMargins) and alpha is not None:
-            raise ValueError(
-                "calibration='margin' has no alpha: each model keeps its own threshold. Use "
-                "calibration='conformal', or another nu of the estimator."
-            )
-        if alpha is not None and (few := self.naming_.too_few(alpha)):
-            warn(few, CalibrationWarning)
-        return self.naming_.levels(self.alpha if alpha is None else alpha)
+    def _explanation(self, X: Any) -> Any:
+        raise ValueError("Explain the model of class k, which says what each feature adds: models_[k].explain(X).")
 
-    @property
-    def naming_type(self) -> type[Naming]:
-        """The rule that chooses classes, by the parameters."""
-        if self.classifier is not None:
-            return ByClassifier
-        return ByMargins if self.calibration == "margin" else Naming
-
-    def _name_by(self, models: list[Any], classes: npt.NDArray[Any], rows: list[ClassRows]) -> None:
-        """Set the classes and what names them: their models, or a classifier that learns these rows."""
-        self.classes_, self.models_, self.rows_ = classes, models, rows
-        self.__dict__.pop("classifiers_", None)
-        if self.classifier is None:
-            self.naming_: Naming = self.naming_type(models, classes)
-        else:
-            self.naming_ = ByClassifier.learned(self.classifier, models, classes, rows, self.n_jobs)
-            self.classifiers_: list[Any] = list(self.naming_.classifiers)
-
-    def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
-        """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""
-        if self.classifier is None:
-            return []
-        return [
-            ClassRows(
-                X,
-                checked_weights(parameters.get("sample_weight"), X),
-                # A class too small to hold rows out has learned those that calibrate its model.
-                [] if model.method == "prefit" else model.held_out_,
-            )
-            for model, (X, parameters) in zip(models, given, strict=True)
-        ]
-
-    def _model_of(self, label: Any) -> Any:
+    def _unfitted(self) -> ConformalDetector:
         """Return the unfitted model of a class."""
-        own = (self.class_estimators or {}).get(label, {})
-        detector = clone(self._detector).set_params(**own) if isinstance(own, Mapping) else clone(own)
+        detector = clone(self._detector)
         if get_tags(detector).input_tags.pairwise:
             raise ValueError(
                 "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
             )
-        if self.calibration == "margin":
-            return NormalisedMargin(detector)
-        return ConformalDetector(
-            detector, alpha=self.alpha, method=self.method, two_sided=self.two_sided, random_state=self.seed_
-        )
+        return ConformalDetector(detector, alpha=self.alpha, random_state=self.seed_)
 
-    def _refuse_change_since_fit(self) -> None:
-        if type(self.naming_) is not self.naming_type:
+    def _with_classifier(
+        self, alone: DetectorRule, X: Any, rows: list[IndexArray], sample_weight: Any
+    ) -> ClassifierRule:
+        """Fit the classifier to the rows that the models have learned; return the rule of both."""
+        if len(rows) < 2:
             raise ValueError(
-                "classifier or calibration was changed since fit, so scores would not be comparable. Fit again."
+                f"A classifier needs at least two classes, and there is one class, {listed(self.classes_)}, among the "
+                "samples whose sample_weight is not 0. Give samples of another class, or leave classifier out."
             )
-
-    def _warn(self, naming: Naming, warned: list[list[Warned]]) -> None:
-        """Warn of what names, and give what fits of its classes' models warned."""
-        for text in filter(None, naming.warnings_at(self.alpha)):
-            warn(text, CalibrationWarning)
-        for text, category in of_fits(warned, naming.classes):
-            warn(text, category)
+        # A class too small to hold rows out has learned those that calibrate its model.
+        pairs = zip(self.models_, rows, strict=True)
+        kept = [own[:0] if model.method == "prefit" else own[model.held_out_[0]] for model, own in pairs]
+        held = np.concatenate(kept)
+        if not len(held):
+            raise ValueError(
+                "No class has 3 samples, and fewer cannot be learned with one held out. Give more, of any class."
+            )
+        learned = [np.setdiff1d(own, some) for own, some in zip(rows, kept, strict=True)]
+        places = [np.repeat(np.arange(len(rows)), [len(own) for own in some]) for some in (learned, kept)]
+        weights, taught = checked_weights(sample_weight, X), np.concatenate(learned)
+        given = {} if weights is None else routed(self.classifier, weights[taught])
+        classifier = clone(self.classifier).fit(_safe_indexing(X, taught), self.classes_[places[0]], **given)
+        counts = None if weights is None else weights[held]
+        rows_held = _safe_indexing(X, held)
+        return ClassifierRule.calibrated(alone, classifier, rows_held, places[1], weights=counts, n_jobs=self.n_jobs)
 
     def _checked_rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -396,3 +280,36 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         if _num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s); give at least one row.")
         return X
+
+
+def _without_weightless(
+    X: Any, y: npt.NDArray[Any], fit_params: dict[str, Any]
+) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
+    """Return the samples that have a weight, their labels, and their share of the parameters of fit."""
+    weight = checked_weights(fit_params.get("sample_weight"), X)
+    if weight is None:
+        return X, y, fit_params
+    kept = np.flatnonzero(weight)
+    given = _check_method_params(X, {**fit_params, "sample_weight": weight}, indices=kept)
+    return _safe_indexing(X, kept), y[kept], given
+
+
+def _fitted_to_class(
+    model: ConformalDetector, X: Any, label: Any, parameters: Mapping[str, Any]
+) -> tuple[ConformalDetector, list[Warned]]:
+    """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
+
+    A class of one or two samples has none to hold out: they are learned, and calibrate too, as no p-value is below 1/3.
+    A single sample is repeated, which changes no model of this package. Also returns the warnings of the fit.
+    """
+    count = _num_samples(X)
+    try:
+        # Of calibrations, the classifier warns once for all classes.
+        with gathered() as warned, silenced(CalibrationWarning):
+            if count < FEW:
+                rows = np.arange(FEW - 1) % count
+                X, parameters = _safe_indexing(X, rows), _check_method_params(X, parameters, indices=rows)
+                model.set_params(estimator=fit_with(model.estimator, X, parameters), method="prefit")
+            return model.fit(X, **parameters), warned
+    except ValueError as error:
+        raise ValueError(f"Class {label!r}, of n_samples = {count}, cannot be learned: {error}") from error

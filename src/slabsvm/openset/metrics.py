@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.integrate import trapezoid
-from sklearn.metrics import confusion_matrix, f1_score, matthews_corrcoef, roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray
@@ -41,24 +41,21 @@ class OSCR:
         return float(self.correct_classification_rate[self.false_positive_rate <= false_positive_rate].max())
 
 
-def openness(n_training: int, n_testing: int, n_target: int | None = None) -> float:
-    """Return how open a problem is, in [0, 1): 1 - sqrt(2 n_training / (n_testing + n_target)).
+def openness(n_training: int, n_testing: int) -> float:
+    """Return how open a problem is, in [0, 1): 1 - sqrt(2 n_training / (n_testing + n_training)).
 
-    The classes are those that are learned, those that are met when testing, known and unknown, and those that are to be
-    recognised; None is n_training. Raises ValueError for counts below 1, or fewer classes in testing and as targets
-    than are learned.
+    These are the numbers of classes that are learned, and that are met when testing, known and unknown. Raises
+    ValueError for no class in training, or fewer classes in testing.
 
     References
     ----------
     .. [1] W. Scheirer, A. Rocha, A. Sapkota, T. Boult, "Toward open set recognition", TPAMI 35, 2013.
     """
-    n_target = n_training if n_target is None else n_target
-    if min(n_training, n_testing, n_target) < 1 or 2 * n_training > n_testing + n_target:
+    if not 1 <= n_training <= n_testing:
         raise ValueError(
-            f"Openness needs at least one class of each kind, and 2 n_training <= n_testing + n_target; got "
-            f"{n_training}, {n_testing} and {n_target}."
+            f"Openness needs at least one class in training, and as many in testing; got {n_training} and {n_testing}."
         )
-    return float(1.0 - np.sqrt(2.0 * n_training / (n_testing + n_target)))
+    return float(1.0 - np.sqrt(2.0 * n_training / (n_testing + n_training)))
 
 
 def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown: bool = True) -> float:
@@ -75,7 +72,11 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
     networks", CVPR 2016, counts it.
     """
     truth, answers = _labels(y_true, y_pred)
-    _refuse_another_type(truth, unknown_label)
+    if truth.dtype.kind != "O" and (truth.dtype.kind in "US") != isinstance(unknown_label, str):
+        raise ValueError(
+            f"unknown_label={unknown_label!r} and the labels, such as {truth[:1].tolist()}, mix words and numbers; "
+            "give the label that the unknown samples bear."
+        )
     # Those that are met, in y_true or in y_pred.
     classes = [label for label in np.unique(np.concatenate([truth, answers])) if label != unknown_label]
     if not classes:
@@ -83,29 +84,6 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
     met = unknown_label in truth or unknown_label in answers
     labels = [*classes, unknown_label] if include_unknown and met else classes
     return float(f1_score(truth, answers, labels=labels, average="macro", zero_division=0.0))
-
-
-def open_set_mcc(y_true: Any, y_pred: Any) -> float:
-    """Return the Matthews correlation of many classes, in [-1, 1], "unknown" being one of them.
-
-    References
-    ----------
-    J. Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient", Computational Biology
-    and Chemistry 28, 2004.
-    """
-    return float(matthews_corrcoef(*_labels(y_true, y_pred)))
-
-
-def open_set_confusion(y_true: Any, y_pred: Any, classes: Any, unknown_label: Any) -> npt.NDArray[np.intp]:
-    """Return counts by true class (rows) and answer (columns), "unknown" last, shape (n_classes + 1, n_classes + 1).
-
-    Raises ValueError for labels that are neither among classes nor the unknown label.
-    """
-    truth, answers = _labels(y_true, y_pred)
-    _refuse_another_type(truth, unknown_label)
-    _refuse_other_labels([*truth.tolist(), *answers.tolist()], [*classes, unknown_label], unknown_label)
-    counts: npt.NDArray[np.intp] = confusion_matrix(truth, answers, labels=[*classes, unknown_label])
-    return counts
 
 
 def known_unknown_auroc(y_true: Any, scores: Any, unknown_label: Any) -> float:
@@ -140,22 +118,6 @@ def oscr_curve(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> OS
     )
 
 
-def open_auc(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> float:
-    """Return OpenAUC: the share of pairs of a known and an unknown sample that are ranked *and* named rightly.
-
-    A pair counts where the known sample's largest score is in its own class's column and is larger than the unknown
-    sample's largest. A tie counts as wrong. The parameters are those of `oscr_curve`.
-
-    References
-    ----------
-    .. [1] Z. Wang et al., "OpenAUC: towards AUC-oriented open-set recognition", NeurIPS 2022.
-    """
-    table, known, right = _scored(y_true, scores, classes, unknown_label)
-    largest = table.max(axis=1)
-    outranked = np.searchsorted(np.sort(largest[~known]), largest[right], side="left")
-    return float(outranked.sum() / (int(known.sum()) * int((~known).sum())))
-
-
 def _labels(y_true: Any, y_pred: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     check_consistent_length(y_true, y_pred)
     truth, answers = column_or_1d(y_true), column_or_1d(y_pred)
@@ -169,23 +131,6 @@ def _signed(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if labels.dtype.kind != "u" or (len(labels) and labels.max() > np.iinfo(np.int64).max):
         return labels
     return labels.astype(np.int64)
-
-
-def _refuse_another_type(truth: npt.NDArray[Any], unknown_label: Any) -> None:
-    if truth.dtype.kind != "O" and (truth.dtype.kind in "US") != isinstance(unknown_label, str):
-        raise ValueError(
-            f"unknown_label={unknown_label!r} and the labels, such as {truth[:1].tolist()}, mix words and numbers; "
-            "give the label that the unknown samples bear."
-        )
-
-
-def _refuse_other_labels(labels: Any, allowed: Any, unknown_label: Any) -> None:
-    others = sorted(set(labels) - set(allowed), key=str)
-    if others:
-        raise ValueError(
-            f"The labels hold {others}, which are neither known classes nor the unknown label {unknown_label!r}; "
-            "label the samples of classes that were not learned as unknown."
-        )
 
 
 def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple[FloatArray, BoolArray, BoolArray]:
@@ -212,5 +157,9 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
             f"Scores must have a column for each class; these have {counted(table.shape[1], 'column')}, and there are "
             f"{counted(len(names), 'class', 'classes')}."
         )
-    _refuse_other_labels(truth[known].tolist(), names.tolist(), unknown_label)
+    if others := sorted(set(truth[known].tolist()) - set(names.tolist()), key=str):
+        raise ValueError(
+            f"The labels hold {others}, which are neither known classes nor the unknown label {unknown_label!r}; "
+            "label the samples of classes that were not learned as unknown."
+        )
     return table, known, known & (names[table.argmax(axis=1)] == truth)

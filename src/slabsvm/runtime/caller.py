@@ -71,11 +71,6 @@ def warn(text: str, category: type[Warning]) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-def warn_of_name(old: str, new: str) -> None:
-    """Warn of a public name that is kept for a release."""
-    warn(f"{old} is called {new} now. The old name will be removed in a later version.", DeprecationWarning)
-
-
 @contextmanager
 def silenced(category: type[Warning]) -> Iterator[None]:
     """Give no warning of a category by `warn` in this thread; the filters of `warnings` are the whole process's."""

@@ -141,6 +141,5 @@ class Mark:
 
 
 FOR_TRAINING = Mark("prediction does not need it, and a file may leave it out: it is None then")
-LATER = Mark("files of earlier versions lack it: it is None then")
 NOT_KEPT = Mark("no file has it: it is None in a model that was read")
 INLINE = Mark("its own fields stand beside those of what it is in")

@@ -1,9 +1,6 @@
 """Choosing a detector and its parameters with positives alone: search, criteria, synthetic outliers, journal."""
 
-from typing import Any
-
 from slabsvm.detectors.answers import Answer, answer
-from slabsvm.runtime.caller import warn_of_name
 from slabsvm.selection.criteria import (
     MAKERS,
     Criterion,
@@ -30,10 +27,3 @@ __all__ = [
     "TightestAtRecall",
     "answer",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "Strangers":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warn_of_name("slabsvm.selection.Strangers", "SyntheticOutliers")
-    return SyntheticOutliers

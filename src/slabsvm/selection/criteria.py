@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from sklearn.utils import check_array
 from slabsvm.detectors.answers import Answer
 from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import warn, warn_of_name
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _safe_indexing, validate_parameter_constraints
 
 Measured = dict[str, float]
@@ -211,20 +211,11 @@ class Criterion(ABC):
     @property
     def makes_synthetic_outliers(self) -> bool:
         """Whether it makes synthetic outliers; they are made of features, and a precomputed kernel matrix has none."""
-        own = type(self)
-        return own.outliers is not Criterion.outliers or own.strangers is not Criterion.strangers
+        return type(self).outliers is not Criterion.outliers
 
     def outliers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
         """Return synthetic outliers made from a fold's held-out positives, for each candidate to answer, or None."""
-        if type(self).strangers is Criterion.strangers:
-            return None
-        warn_of_name("Criterion.strangers", "outliers")
-        return self.strangers(positives, generator)
-
-    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
-        """Return `outliers`, under its old name, by which a class of yours may still define it; deprecated."""
-        warn_of_name("Criterion.strangers", "outliers")
-        return self.outliers(positives, generator)
+        return None
 
     def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
         """Return numbers by name for one candidate in one fold; "recall" is always among them, and here the only one.
@@ -302,7 +293,6 @@ class TightestAtRecall(Criterion):
     recall: float = 0.9
     n_outliers: int = 1000
     slack: float = 1.0
-    n_strangers: InitVar[int | None] = None  # n_outliers, under its old name
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kind": [StrOptions(set(MAKERS))],
@@ -310,11 +300,6 @@ class TightestAtRecall(Criterion):
         "recall": [Interval(Real, 0.0, 1.0, closed="right")],
         "slack": [Interval(Real, 0.0, None, closed="left")],
     }
-
-    def __post_init__(self, n_strangers: int | None) -> None:
-        if n_strangers is not None:
-            warn_of_name("n_strangers of TightestAtRecall", "n_outliers")
-            self.n_outliers = n_strangers
 
     def outliers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
         """Return synthetic outliers made from the positives."""
@@ -373,9 +358,6 @@ class TightestAtRecall(Criterion):
         recall = np.asarray(self.recall)
         return less_chance(np.where(np.asarray(nominal) >= less_chance(recall), np.minimum(nominal, recall), recall))
 
-
-# Its old name is a parameter of no field, so that reading it is left to a property.
-TightestAtRecall.n_strangers = property(lambda criterion: criterion.n_outliers)  # type: ignore[attr-defined]  # no field
 
 # Every criterion by the name that a search takes for it.
 NAMED: dict[str, Criterion] = {

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
-from slabsvm.runtime.objects import LATER, Choice
+from slabsvm.runtime.objects import Choice
 from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, number_of, numbers_of
 
 # The letters of NumPy's types of numbers and booleans.
@@ -452,9 +452,9 @@ class Numbers(Column):
     constant: bool  # whether all cells were the same; then there is no coordinate, and any other value is unseen
     boolean: bool
     # The least and the largest
-    low: Annotated[float | None, LATER] = None
-    high: Annotated[float | None, LATER] = None
-    writing: Annotated[str | None, Choice(WRITINGS), LATER] = None  # how texts are read as numbers; None is "."
+    low: float
+    high: float
+    writing: Annotated[str, Choice(WRITINGS)]  # how texts are read as numbers
 
     @classmethod
     def learned(cls, cells: Cells, *, boolean: bool, writing: str = ".") -> Numbers:
@@ -481,7 +481,7 @@ class Numbers(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of float64."""
-        return cells.numbers(boolean=self.boolean, writing=self.writing or ".")
+        return cells.numbers(boolean=self.boolean, writing=self.writing)
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
@@ -496,17 +496,15 @@ class Numbers(Column):
             return Described("constant", str(bool(self.median)) if self.boolean else f"{self.median:.6g}", CONSTANT)
         if self.boolean:
             return Described("yes/no", "False, True", LEARNED)
-        known = self.low is not None and self.high is not None
-        span = f"{self.low:.6g} to {self.high:.6g}, " if known else ""
         kind = "decimal comma" if self.writing in (",", "1,5%") else "number"
         kind += f" as {self.writing}" if self.writing in (POINTS, COMMAS) else ""
-        return Described(kind, f"{span}median {self.median:.6g}", LEARNED)
+        return Described(kind, f"{self.low:.6g} to {self.high:.6g}, median {self.median:.6g}", LEARNED)
 
     def mark(self) -> str:
         """Return the decimal mark of these numbers in their table, "" where nothing tells."""
         if self.writing in (",", "1,5%", POINTS):
             return ","
-        return "." if self.writing == COMMAS or (self.low or 0.0) % 1 or (self.high or 0.0) % 1 else ""
+        return "." if self.writing == COMMAS or self.low % 1 or self.high % 1 else ""
 
 
 @dataclass(frozen=True, kw_only=True)

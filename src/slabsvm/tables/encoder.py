@@ -207,8 +207,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def plan(self) -> Plan:
         """Return how each column of the learned table was taken."""
         check_is_fitted(self)
-        left_out = getattr(self, "left_out_", None) or ()
-        return Plan(self.n_rows_, self.columns_, tuple(left_out), tuple(self.feature_names_in_), (), self._aside())
+        return Plan(self.n_rows_, self.columns_, self.left_out_, tuple(self.feature_names_in_), (), self._aside())
 
     def transform(self, X: Any) -> FloatArray:
         """Return the rows of a table, shape (n_samples, n_outputs); see `encoded`."""

@@ -16,7 +16,6 @@ from slabsvm_reproduction.report.tables import pick
 MEASURED = (
     ("auroc", "AUROC", True),
     ("oscr", "OSCR area", True),
-    ("open_auc", "OpenAUC", True),
     ("ccr_at_rate", f"CCR at FPR {openset.ALLOWED_RATE:g}", True),
     ("rejected_known", "known rejected", False),
     ("misnamed_known", "known misnamed", False),

@@ -19,8 +19,7 @@ from slabsvm.files.models.steps import STEPS
 from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
-# A file of another layout, or with other parts of a class, is of another schema. Earlier ones are read by the kinds of
-# what has changed: in schema 1 AutoSlabSVM had other members and no views.
+# A file of another layout, or with other parts of a class, is of another schema, and is refused.
 SCHEMA = 2
 # Letters of an error's text.
 LONGEST = 500
@@ -41,9 +40,8 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> 
     path : path
     training : bool, default=True
         Whether to keep what prediction does not need: leave-one-out scores of single detectors, fingerprints of the
-        rows that were learned, the numbers of rows that were held out, and the rows that an `OpenSetClassifier` with a
-        classifier learns from again when a class comes or goes. Support vectors, which are training rows, are needed
-        and always kept.
+        rows that were learned, and the numbers of rows that were held out. Support vectors, which are training rows,
+        are needed and always kept.
 
     Raises
     ------
@@ -75,7 +73,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        For a file that is damaged, foreign, or of a newer version; the text says what is wrong.
+        For a file that is damaged, foreign, or of another schema; the text says what is wrong.
     OSError
         There is no such file, it is not a regular one, or the system refuses it.
     """
@@ -90,17 +88,16 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _loaded(file: BinaryIO) -> Any:
-    """Return the model of a file of this schema, or of an earlier one."""
+    """Return the model of a file of this schema."""
     store = Incoming(file)
     document = store.document()
     known = isinstance(document, dict) and document.get("format") == FORMAT
     must(known, f"it is an archive of another kind, and not a {FORMAT}")
     schema, writer = document.get("schema"), str(document.get("written by"))[:80]
-    must(type(schema) is int and schema > 0, "it does not say of which schema it is")
     must(
-        schema <= SCHEMA,
-        f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, such "
-        f"as the one that wrote it ({writer}), or save the model again with this",
+        type(schema) is int and schema == SCHEMA,
+        f"it is of schema {schema!r}, written by {writer}, and slabsvm {slabsvm.__version__} reads schema {SCHEMA} "
+        "alone. Load it with the version that wrote it, or fit the model again",
     )
     model = estimator(None)(document.get("model"), At("model", store, True, {}))
     store.finish()

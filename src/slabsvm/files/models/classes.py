@@ -21,7 +21,7 @@ from slabsvm.detectors.base import Detector
 from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.ensemble.combination import Combination, CombinedModel, Member
+from slabsvm.ensemble.combination import Combination, CombinedModel
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.ranks import Surprise
@@ -41,9 +41,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
-from slabsvm.openset.classifier import OpenSetClassifier
-from slabsvm.openset.classwise import ClassRows, NormalisedMargin
-from slabsvm.openset.naming import ByClassifier
+from slabsvm.openset.rules import ClassifierRule, DetectorRule
 from slabsvm.runtime.objects import Array, Choice, FittedEstimator, Number, Places, Rows
 from slabsvm.tables.columns import Categories
 
@@ -56,7 +54,7 @@ ROWS = Annotated[int, Number(size="rows")]
 LEARNED = maybe(Array("learned", dtype=("u8",)), for_training=True)
 WINDOWED = ("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD")
 REFERENCE = Annotated[str, Choice((HELD_OUT, LEFT_OUT))]
-OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classwise.NormalisedMargin"))
+OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector",))
 
 KINDS[Kernel] = by_class(NAMED)
 EXPLICIT = by_class({name: kernel for name, kernel in NAMED.items() if kernel.explicit})
@@ -118,21 +116,6 @@ def _as_planes(rho_lower: float, rho_upper: float, two_sided: TwoSided | None, o
     return planes.attributes
 
 
-def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
-    """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
-    alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
-    return CombinedModel(combination=Combination([scaler], alike), recall_error=None, one_point=False, **parts)
-
-
-# Files of schema 1 have a scaler in the place of views. None such is written.
-SCALER = maybe(FittedEstimator(("sklearn.preprocessing.StandardScaler",)))
-SLABS = many(FittedEstimator(("slabsvm.OneClassSlabSVM",)), least=1)
-EARLIER = record(CombinedModel, ("combination", "recall_error", "one_point"), scaler=SCALER, members=SLABS)
-KINDS[CombinedModel] = kinds.one_of(
-    record(CombinedModel), replace(EARLIER, make=_averaged), lambda one: not (isinstance(one, dict) and "scaler" in one)
-)
-
-
 def _entry_of(detector: type[Detector]) -> Entry:
     """Return how a public `Detector` is kept: by the fields of its model."""
     model, recall = get_type_hints(detector, include_extras=True)["model_"], {}
@@ -143,30 +126,24 @@ def _entry_of(detector: type[Detector]) -> Entry:
         where={"fit": "model_"},
         # What is seen of the fit.
         give=lambda found: found.update({**found["model_"].attributes(), **found}),
-        later=("learned",),
         left_out=("progress",) if hasattr(detector, "progress") else (),
     )
 
 
-# What a classifier and the detectors of its classes name by.
-FOLDS = {"classifiers": many(FITTED, size="folds", least=1), "confidence": Ranking}
-JOINT = Parts(dict, FOLDS | {"held_out": many(Ranking, size="folds")})
+# What a classifier adds to the detectors of its classes.
+JOINT = Parts(dict, {"classifier": FITTED, "confidence": Ranking, "held_out": Ranking})
 
 
 def _give_open_set(found: dict[str, Any]) -> None:
-    classes, models, joint, calibration = (found[name] for name in ("classes_", "models_", "joint_", "calibration"))
-    rows = found["rows_"] = found["rows_"] or []
-    both = (found.pop("joint_") is None) == (found["classifier"] is None)
+    joint = found.pop("joint_")
+    both = (joint is None) == (found["classifier"] is None)
     must(both, "it has a classifier without what this has learned, or the other way round")
-    kept = NormalisedMargin if calibration == "margin" and joint is None else ConformalDetector
-    alike = all(type(one) is kept for one in models)
-    must(alike, f"its models are not all {kept.__name__}, as calibration={calibration!r} makes them")
     if joint is None:
-        found["naming_"] = OpenSetClassifier(calibration=calibration).naming_type(models, classes)
+        found["rule_"] = DetectorRule(found["models_"], found["classes_"])
         return
-    found["classifiers_"] = joint["classifiers"]
-    must(all(hasattr(one, "classes_") for one in joint["classifiers"]), "its classifier has learned no classes")
-    found["naming_"] = ByClassifier(models, classes, rows, **joint)
+    must(hasattr(joint["classifier"], "classes_"), "its classifier has learned no classes")
+    found["classifier_"] = joint["classifier"]
+    found["rule_"] = ClassifierRule(found["models_"], found["classes_"], **joint)
 
 
 def _give_linear(found: dict[str, Any]) -> None:
@@ -199,11 +176,10 @@ OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, t
             "columns": many(maybe(Places("columns", below="d")), size="members"),
             "held_out": maybe(many(Array("held_out", dtype=("i8",)), size="members"), for_training=True),
         }
-        | {"n_calibration": int, "out_of_reach": float, "offset": float, "far_p_value": ANY, "repeats": maybe(float)},
+        | {"n_calibration": int, "out_of_reach": float, "offset": float, "far_p_value": ANY, "repeats": float},
         # A detector that came fitted is kept once, as the parameter that it is.
         where={"estimators": lambda model: None if model.estimators_[0] is model.estimator else model.estimators_},
         give=lambda found: found.update(estimators_=found["estimators_"] or [found["estimator"]]),
-        later=("repeats",),
     ),
     "slabsvm.TrimmedDetector": Entry(
         {"estimator": FITTED, "offset": float, "n_rounds": Annotated[int, Number(least=1)]}
@@ -218,13 +194,9 @@ OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, t
     ),
     "slabsvm.OpenSetClassifier": Entry(
         {"classes": labels("classes"), "unknown_label": scalar, "seed": Annotated[int, SEED]}
-        | {"models": many(OF_CLASS, size="classes", least=1), "joint": maybe(JOINT)}
-        | {"rows": maybe(many(ClassRows), for_training=True)},
-        where={"joint": lambda model: model.naming_ if isinstance(model.naming_, ByClassifier) else None},
+        | {"models": many(OF_CLASS, size="classes", least=1), "joint": maybe(JOINT)},
+        where={"joint": lambda model: model.rule_ if isinstance(model.rule_, ClassifierRule) else None},
         give=_give_open_set,
-    ),
-    "slabsvm.openset.classwise.NormalisedMargin": Entry(
-        {"estimator": FITTED, "depth": POSITIVE, "far_margin": ANY}, features=False
     ),
     "slabsvm.DistinctKFold": Entry({}),
     "slabsvm.DriftMonitor": Entry(

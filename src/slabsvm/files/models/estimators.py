@@ -57,12 +57,11 @@ class Entry:
     where: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     # It takes all attributes, parts among them, sets what is no part, and removes what is no attribute.
     give: Callable[[dict[str, Any]], object] | None = None
-    later: Sequence[str] = ()  # the parts that files of earlier versions lack, and models that were read from them
     left_out: Sequence[str] = ()  # parameters that are not kept, and are None in a file
     features: bool = True  # whether a fitted model knows its number of features
 
     def __post_init__(self) -> None:
-        self.state = Parts(dict, {**FEATURES, **self.fitted}, self._part, self.later)
+        self.state = Parts(dict, {**FEATURES, **self.fitted}, self._part)
 
     def _part(self, model: Any, name: str) -> Any:
         where = self.where.get(name, f"{name}_")

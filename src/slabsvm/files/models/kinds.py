@@ -226,14 +226,13 @@ def one_of(first: Kind, other: Kind, is_first: Callable[[Any], bool], found: Any
 class Parts:
     """The kind of a value of named parts: `take` gives one of them, and `make` puts them together.
 
-    Later parts may rely on the sizes that earlier ones name, which are the value's own. Those in `later` are not in
-    files of earlier versions, and are None then. `make` raises ValueError where parts do not belong together.
+    Later parts may rely on the sizes that earlier ones name, which are the value's own. `make` raises ValueError where
+    parts do not belong together.
     """
 
     make: Callable[..., Any]
     parts: Mapping[str, Any]  # their annotations, notes or kinds
     take: Callable[[Any, str], Any] = getattr
-    later: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.parts = {name: kind_of(hint) for name, hint in self.parts.items()}
@@ -243,7 +242,7 @@ class Parts:
         at = at.apart()
         if not at.reads:
             return {name: kind(self.take(found, name), at.inside(name)) for name, kind in self.parts.items()}
-        nodes = exactly(dict.fromkeys(self.later) | found if isinstance(found, dict) else found, [*self.parts], at)
+        nodes = exactly(found, [*self.parts], at)
         named = zip(self.parts.items(), nodes, strict=True)
         parts = {name: kind(one, at.inside(name)) for (name, kind), one in named}
         try:
@@ -273,7 +272,7 @@ def record(made: type, without: Sequence[str] = (), **others: Any) -> Parts:
             found[name] = inner.make(**{part: found.pop(part) for part in inner.parts})
         return made(**found, **dict.fromkeys(not_kept))
 
-    return Parts(make, parts | others, take, [name for name in names if fields.LATER in marks[name]])
+    return Parts(make, parts | others, take)
 
 
 @maker(0)

@@ -115,10 +115,7 @@ def _give_steps(found: dict[str, Any]) -> None:
 
 STEPS = {
     "slabsvm.TableEncoder": Entry(
-        {"n_rows": Annotated[int, Number(least=2)], "columns": COLUMNS, "left_out": maybe(many(LeftOut, made=tuple))},
-        # Of earlier versions columns were not left out unless somebody asked for it.
-        give=lambda found: found.update(left_out_=found["left_out_"] or ()),
-        later=("left_out",),
+        {"n_rows": Annotated[int, Number(least=2)], "columns": COLUMNS, "left_out": many(LeftOut, made=tuple)}
     ),
     "slabsvm.NormalScores": Entry(
         {"values": many(floats("values", order="strictly ascending"), size="d")}

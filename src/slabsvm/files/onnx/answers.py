@@ -162,7 +162,7 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
         if member.n_surprises:
             view = rows.graph.node("Concat", view, *(log1p(-part).column for part in said), axis=1)
         found = answer(member.detector, view if member.columns is None else op.take(view, member.columns, axis=1))
-        part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
+        part = -surprise(member.surprise, found.score)
         said.append(part)
         parts.append((op.minimum(part, USUAL) if member.n_surprises else part) * member.weight)
     score = op.total(parts)
