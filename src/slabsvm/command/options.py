@@ -40,13 +40,6 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 table_argument = click.argument("table", type=TABLE)
-output_option = click.option(
-    "-o",
-    "--output",
-    type=TABLE,
-    default=Path("-"),
-    help="CSV, or TSV by its name; .gz too. [default: standard output]",
-)
 recall_option = click.option(
     "--recall",
     type=Share(0, 1, min_open=True, max_open=True),
