@@ -59,7 +59,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 }
 # So many normal rows are asked for what they have, in features that vary by more than rounding.
 NEAREST, NORMAL, LEAST_SPREAD = "nearest rows", 200, 1e-9
-WAYS = {"median over the nearest rows": "error", "median of all rows": "median", "regressions": "regressions"}
+WAYS = {"median over the nearest rows": "error", "median of all rows": "median"}
 ORDERS = ("shares", "|z|", "distance", "random")
 
 
@@ -106,14 +106,11 @@ def nearest_rows(file: Path) -> Record:
         train, test = data["train"].astype(float), data["test"].astype(float)[data["test_is_normal"]]
     rows = np.random.default_rng(0).permutation(test)[:NORMAL]
     model = AutoSlabSVM().fit(train)
-    told, spread = model.expected(rows), train.std(axis=0)
-    features = [
-        j for j in np.flatnonzero(spread > LEAST_SPREAD * np.abs(train).max(axis=0)) if not np.isnan(told[0, j])
-    ]
+    spread = train.std(axis=0)
+    features = np.flatnonzero(spread > LEAST_SPREAD * np.abs(train).max(axis=0))
     ways: dict[str, Callable[[int], Any]] = {
         "error": partial(model.model_.combination.nearest_median, rows),
         "median": lambda j: np.median(train[:, j]),
-        "regressions": lambda j: told[:, j],
     }
     errors = {
         way: np.mean([np.abs(of(j) - rows[:, j]).mean() / spread[j] for j in features]) for way, of in ways.items()
@@ -138,10 +135,11 @@ def features_needed(model: Any, rows: np.ndarray, others: np.ndarray, order: np.
 
 
 def report(document: Document) -> str:
-    """Return each model's means over tables, and where its shares lose."""
+    """Return each model's means over tables, and how far the nearest rows are off."""
     records = [record for record in document["records"] if "order" in record]
     nearest = [record for record in document["records"] if record["model"] == NEAREST]
-    return "\n\n".join((of_models(records), of_tables(records), of_nearest(nearest)))
+    parts = [of_models(records)] if records else []
+    return "\n\n".join([*parts, of_nearest(nearest)] if nearest else parts)
 
 
 def of_nearest(records: Sequence[Record]) -> str:
@@ -165,24 +163,6 @@ def of_models(records: Sequence[Record]) -> str:
         rows.append(f"{name} | {len(own['shares'])} | {means} | {won}-{lost}")
     head = "model | tables | features needed: shares | \\|z\\| | distance | random | won-lost against \\|z\\|"
     return table(head, rows)
-
-
-def of_tables(records: Sequence[Record]) -> str:
-    """Return the tables on which shares need more features than |z|, by how much."""
-    by = {(r["model"], r["table"], r["order"]): r for r in records}
-    lost = sorted(
-        (by[model, name, "|z|"]["needed"] - record["needed"], model, name)
-        for (model, name, way), record in by.items()
-        if way == "shares" and record["needed"] > by[model, name, "|z|"]["needed"]
-    )
-    rows = [
-        f"{model} | {name} | {by[model, name, 'shares']['features']} | "
-        + " | ".join(f"{by[model, name, way]['needed']:.2f}" for way in ORDERS)
-        for _, model, name in lost[:5]
-    ]
-    return table(
-        "where shares lose most to \\|z\\| | table | features | shares | \\|z\\| | distance | random", rows, "llrrrrr"
-    )
 
 
 def files_of(options: Options) -> list[Path]:

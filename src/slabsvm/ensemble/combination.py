@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm.detectors.answers import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, with_surprises
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.ranks import NormalScores, Surprise
@@ -42,14 +41,12 @@ BLOCK_BYTES = 2**24
 MEMBERS = (
     "slabsvm.OneClassSVM",
     "slabsvm.NeighboursDetector",
-    "slabsvm.DependenceDetector",
     "slabsvm.ensemble.known.OutlierClassifier",
 )
 VIEWS = ("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores")
 NAMES: dict[type, str] = {
     OneClassSVM: "one-class SVM",
     NeighboursDetector: "neighbours",
-    DependenceDetector: "dependence",
     OutlierClassifier: "classifier",
 }
 
@@ -166,15 +163,6 @@ class Combination:
         return reduce(
             Explanation.plus, (one.times(member.weight) for one, member in zip(found, self.members, strict=True))
         )
-
-    def expected(self, X: Any) -> FloatArray:
-        """Return what each feature is expected to be by the others, (n, d), in its own unit; NaN where nobody says."""
-        for member in self.members:
-            if isinstance(member.detector, DependenceDetector):
-                view: Any = self.views[member.view]
-                found = member.detector.expected(viewed(view, X))
-                return np.asarray(view.inverse_transform(found))
-        return np.full(X.shape, np.nan)
 
     def nearest_median(self, X: FloatArray, feature: int, gap: int | None = None) -> FloatArray:
         """Return the median of a feature over the learned rows that are nearest in all others, (n,), in its own unit.
