@@ -10,6 +10,9 @@ that it accepts, until it accepts them. (The training median would do for one cl
 normal.) The fewer features that takes, the better the order: by shares, the most negative first; by |z|, the largest
 first, which is what one would look at without them; by distance from that training row, which knows what the values are
 replaced by; and at random.
+
+On all tables ("nearest rows") normal test rows say how far the median of a feature over the nearest learned rows, which
+reasons name, is from the value that is there: the mean distance over features, in their standard deviations.
 """
 
 from __future__ import annotations
@@ -54,6 +57,9 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "one-class SVM, Hellinger": (ADDITIVE, partial(OneClassSVM, kernel="hellinger")),
     "SVDD, chi2": (ADDITIVE, partial(SVDD, kernel="chi2")),
 }
+# So many normal rows are asked for what they have, in features that vary by more than rounding.
+NEAREST, NORMAL, LEAST_SPREAD = "nearest rows", 200, 1e-9
+WAYS = {"median over the nearest rows": "error", "median of all rows": "median"}
 ORDERS = ("shares", "|z|", "distance", "random")
 
 
@@ -94,6 +100,30 @@ def measure(name: str, file: Path) -> Iterator[Record]:
         }
 
 
+def nearest_rows(file: Path) -> Record:
+    """Return how far what reasons name is from what normal rows have, the mean over features."""
+    with np.load(file) as data:
+        train, test = data["train"].astype(float), data["test"].astype(float)[data["test_is_normal"]]
+    rows = np.random.default_rng(0).permutation(test)[:NORMAL]
+    model = AutoSlabSVM().fit(train)
+    spread = train.std(axis=0)
+    features = np.flatnonzero(spread > LEAST_SPREAD * np.abs(train).max(axis=0))
+    ways: dict[str, Callable[[int], Any]] = {
+        "error": partial(model.model_.combination.nearest_median, rows),
+        "median": lambda j: np.median(train[:, j]),
+    }
+    errors = {
+        way: np.mean([np.abs(of(j) - rows[:, j]).mean() / spread[j] for j in features]) for way, of in ways.items()
+    }
+    return {
+        "table": file.stem,
+        "model": NEAREST,
+        "features": len(features),
+        "rows": len(rows),
+        **{way: round(float(error), 4) for way, error in errors.items()},
+    }
+
+
 def features_needed(model: Any, rows: np.ndarray, others: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Return after how many features in this order, (n, d), each row with the other's values is accepted, (n,)."""
     d = rows.shape[1]
@@ -105,9 +135,22 @@ def features_needed(model: Any, rows: np.ndarray, others: np.ndarray, order: np.
 
 
 def report(document: Document) -> str:
-    """Return each model's means over tables, and where its shares lose."""
-    records = document["records"]
-    return "\n\n".join((of_models(records), of_tables(records)))
+    """Return each model's means over tables, and how far the nearest rows are off."""
+    records = [record for record in document["records"] if "order" in record]
+    nearest = [record for record in document["records"] if record["model"] == NEAREST]
+    parts = [of_models(records)] if records else []
+    return "\n\n".join([*parts, of_nearest(nearest)] if nearest else parts)
+
+
+def of_nearest(records: Sequence[Record]) -> str:
+    """Return the mean distances over tables and over features, in standard deviations."""
+    features = np.array([record["features"] for record in records])
+    rows = []
+    for name, way in WAYS.items():
+        errors = np.array([record[way] for record in records])
+        rows.append(f"{name} | {errors.mean():.3f} | {features @ errors / features.sum():.3f}")
+    head = f"off from what normal rows have, in standard deviations | mean of {len(records)} tables"
+    return table(f"{head} | mean of {features.sum()} features", rows)
 
 
 def of_models(records: Sequence[Record]) -> str:
@@ -122,29 +165,14 @@ def of_models(records: Sequence[Record]) -> str:
     return table(head, rows)
 
 
-def of_tables(records: Sequence[Record]) -> str:
-    """Return the tables on which shares need more features than |z|, by how much."""
-    by = {(r["model"], r["table"], r["order"]): r for r in records}
-    lost = sorted(
-        (by[model, name, "|z|"]["needed"] - record["needed"], model, name)
-        for (model, name, way), record in by.items()
-        if way == "shares" and record["needed"] > by[model, name, "|z|"]["needed"]
-    )
-    rows = [
-        f"{model} | {name} | {by[model, name, 'shares']['features']} | "
-        + " | ".join(f"{by[model, name, way]['needed']:.2f}" for way in ORDERS)
-        for _, model, name in lost[:5]
-    ]
-    return table(
-        "where shares lose most to \\|z\\| | table | features | shares | \\|z\\| | distance | random", rows, "llrrrrr"
-    )
+def files_of(options: Options) -> list[Path]:
+    return sorted((options.data / "tabular").glob("*.npz")) if options.data else []
 
 
 def chosen(options: Options) -> list[Path]:
     """Return the files of the tables that are measured."""
-    files = sorted((options.data / "tabular").glob("*.npz")) if options.data else []
     wide = []
-    for file in files:
+    for file in files_of(options):
         with np.load(file) as data:
             if data["train"].shape[1] >= LEAST_FEATURES:
                 wide.append(file)
@@ -155,6 +183,8 @@ def cases(options: Options) -> Iterator[Case]:
     for name in MODELS:
         for file in chosen(options):
             yield f"{name}: {file.stem}", partial(measure, name, file)
+    for file in files_of(options):
+        yield f"{NEAREST}: {file.stem}", partial(nearest_rows, file)
 
 
 OTHER_HALF = {

@@ -32,7 +32,6 @@ from samples import DATA
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
-    DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
     NeighboursDetector,
@@ -83,7 +82,6 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "one-class SVMs": lambda role: isinstance(role.detector, OneClassSVM),
     "neighbours": lambda role: isinstance(role.detector, NeighboursDetector) and role.columns is None,
     "thirds": lambda role: role.columns is not None,
-    "dependence": lambda role: isinstance(role.detector, DependenceDetector),
     "normal scores": lambda role: role.view == 1,
     "standardised": lambda role: role.view == 0,
 }
@@ -99,7 +97,6 @@ METHODS = (
     Method("ours", "kernel density", KernelDensityDetector),
     Method("auto", "AutoSlabSVM", AutoSlabSVM),
     Method("ours", "neighbours", NeighboursDetector),
-    Method("ours", "dependence", DependenceDetector),
     *(Method("without", f"without {kind}", partial(without, kind)) for kind in KINDS),
 )
 

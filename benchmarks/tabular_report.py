@@ -9,18 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from harness import Document, Record, table
-from ranking import Ranking, draw, paired_p, ranking
+from ranking import Ranking, draw, ranking
 
 BASELINE, SLAB, AUTO = "kNN", "slab", "AutoSlabSVM"
-OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", "dependence", AUTO)
+OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", AUTO)
 # AutoSlabSVM without some of its members is shown beside itself alone.
 WITHOUT = "without "
-SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-", "all": ""}
+SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-"}
 MEASURES = {"AUROC": "auroc", "AUPR": "aupr", "MCC": "mcc"}
-# How many tables are shown of those on which the slab loses most, and of those on which it gains most.
-N_SHOWN = 6
 MANY_FEATURES = 10
-MILLION = 1e6
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,6 @@ class Results:
         """Return by how much a method is above the baseline on each table, to the digits of the records."""
         return np.round(self.of(method, what) - self.of(BASELINE, what), 4)
 
-    def means(self, method: str, what: str) -> str:
-        """Return the cells of a method's means over each source and over all tables."""
-        values = self.of(method, what)
-        groups = (np.array([name.startswith(prefix) for name in self.tables]) for prefix in SOURCES.values())
-        return " | ".join(f"{values[group].mean():.3f}" if group.any() else "" for group in groups)
-
     def ranking(self, what: str) -> Ranking:
         return ranking({method: self.of(method, what) for method in self.methods})
 
@@ -83,77 +74,45 @@ def report(document: Document) -> str:
     if not results.methods:
         return f"{len(document['records'])} records."
     n_of = {source: sum(name.startswith(prefix) for name in results.tables) for source, prefix in SOURCES.items()}
-    parts = [
-        f"{n_of['all']} tables, {n_of['ADBench']} of ADBench and {n_of['OddBench']} of OddBench.",
-        *(quality(results, name, what) for name, what in MEASURES.items()),
-        recall(results),
-    ]
+    parts = [f"{len(results.tables)} tables, {' and '.join(f'{n} of {source}' for source, n in n_of.items())}."]
     if results.are_whole:
-        parts.append(cost(results))
-    if results.are_whole:
-        parts += [kinds(results, method) for method in (SLAB, AUTO) if method in results.methods]
-    if results.are_whole and SLAB in results.methods:
-        parts.append(extremes(results))
+        parts += [quality(results), kinds(results)]
     if len(parts_of.methods) > 2:
         parts.append(members(parts_of))
     return "\n\n".join(parts)
 
 
-def quality(results: Results, name: str, what: str) -> str:
-    """Return each method's means, its rank, and how it compares with the baseline, in the order of ranks."""
-    ranked = results.ranking(what)
-    rows = [
-        f"{method} | {results.means(method, what)} | {rank:.2f} | {beside_baseline(results, method, what)}"
-        for method, rank in zip(ranked.names, ranked.ranks, strict=True)
-    ]
-    return table(f"{name} | {' | '.join(SOURCES)} | mean rank | less {BASELINE}'s | won-lost | Wilcoxon p", rows)
-
-
-def beside_baseline(results: Results, method: str, what: str) -> str:
-    if BASELINE not in results.methods or method == BASELINE:
-        return " |  | "
-    less, p = results.less_baseline(method, what), paired_p(results.of(method, what), results.of(BASELINE, what))
-    return f"{less.mean():+.3f} | {won_lost(less)} | {p:.2g}"
-
-
-def won_lost(less: np.ndarray) -> str:
-    return f"{(less > 0).sum()}-{(less < 0).sum()}"
-
-
-def recall(results: Results) -> str:
-    """Return how far the recall on normal rows is from the one asked for, the nearest first, and what gets in."""
+def quality(results: Results) -> str:
+    """Return each method's means, ranks, recall and costs, in the order of ranks by AUROC."""
+    ranks = {}
+    for what in MEASURES.values():
+        ranked = results.ranking(what)
+        ranks[what] = dict(zip(ranked.names, ranked.ranks, strict=True))
     rows = []
-    for method in results.methods:
-        nominal, found, outliers = (results.of(method, what) for what in ("nominal", "recall", "outliers_accepted"))
-        off = np.sort(np.abs(found - nominal))
+    for method in ranks["auroc"]:
+        means = (f"{results.of(method, what).mean():.3f} ({ranks[what][method]:.1f})" for what in MEASURES.values())
+        off = np.sort(np.abs(results.of(method, "recall") - results.of(method, "nominal")))
         worst = off[-max(1, len(off) // 10) :].mean()
-        cells = (f"{value:.3f}" for value in (found.mean(), off.mean(), np.quantile(off, 0.9), worst, outliers.mean()))
-        rows.append((off.mean(), f"{method} | {nominal.mean():g} | {' | '.join(cells)}"))
-    head = "recall | asked | mean | mean distance | nine tables in ten within | worst tenth's mean | outliers accepted"
-    return table(head, [row for _, row in sorted(rows)])
+        costs = (ratio(np.median(results.of(method, what) / results.of(BASELINE, what))) for what in ("fit", "score"))
+        cells = (*means, above(results, method, "auroc"), f"{off.mean():.3f} ({worst:.3f})", *costs)
+        rows.append(f"{method} | {' | '.join(cells)}")
+    head = " | ".join(f"{name} (rank)" for name in MEASURES)
+    head += f" | AUROC less {BASELINE}'s (won-lost) | recall off (worst tenth)"
+    return table(f"mean | {head} | fit, {BASELINE}'s = 1 | score, {BASELINE}'s = 1", rows)
 
 
-def cost(results: Results) -> str:
-    """Return processor time in all and as the median over tables of its ratio to the baseline's, the cheapest first."""
-    rows = []
-    for method in results.methods:
-        cells = []
-        for what in ("fit", "score"):
-            seconds = results.of(method, what)
-            cells += [f"{seconds.sum():.1f} s", ratio(np.median(seconds / results.of(BASELINE, what)))]
-        per_row = MILLION * results.of(method, "score").sum() / results.of(None, "test_rows").sum()
-        rows.append((results.of(method, "fit").sum(), f"{method} | {' | '.join(cells)} | {ratio(per_row)}"))
-    beside = f"median, {BASELINE}'s = 1"
-    head = f"cost | to fit all | {beside} | to score all | {beside} | microseconds a row"
-    return table(head, [row for _, row in sorted(rows)])
+def above(results: Results, method: str, what: str, some: np.ndarray | slice = slice(None)) -> str:
+    """Return by how much a method is above the baseline on tables, and how many it wins and loses."""
+    less = results.less_baseline(method, what)[some]
+    return f"{less.mean():+.3f} ({(less > 0).sum()}-{(less < 0).sum()})" if len(less) and method != BASELINE else ""
 
 
 def ratio(value: float) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
-def kinds(results: Results, method: str) -> str:
-    """Return what a method is above the baseline on kinds of tables."""
+def kinds(results: Results) -> str:
+    """Return what methods are above the baseline by AUROC on kinds of tables."""
     rows, features, distinct, tails = (results.of(None, what) for what in ("rows", "features", "distinct", "kurtosis"))
     ease = results.of(BASELINE, "auroc")
     repeating, heavy = distinct < 0.9 * rows, tails >= 100
@@ -171,25 +130,12 @@ def kinds(results: Results, method: str) -> str:
         f"AUROC of {BASELINE} .65 to .9": (ease >= 0.65) & (ease < 0.9),
         f"AUROC of {BASELINE} .9 and more": ease >= 0.9,
     }
+    shown = [method for method in (SLAB, AUTO) if method in results.methods]
     lines = []
     for name, group in groups.items():
-        less = [results.less_baseline(method, what)[group] for what in MEASURES.values()]
-        cells = " | ".join(f"{one.mean():+.3f} ({won_lost(one)})" for one in less) if group.any() else " |  | "
-        lines.append(f"{name} | {group.sum()} | {cells}")
-    return table(f"{method} less {BASELINE} (won-lost) | tables | {' | '.join(MEASURES)}", lines)
-
-
-def extremes(results: Results) -> str:
-    """Return the tables on which the slab is furthest below the baseline and furthest above, by AUROC."""
-    order = np.argsort(results.less_baseline(SLAB, "auroc"), kind="stable")
-    size = [results.of(None, what) for what in ("rows", "features", "distinct")]
-    both = [(results.of(SLAB, what), results.of(BASELINE, what)) for what in MEASURES.values()]
-    lines = []
-    for i in (*order[:N_SHOWN], *order[-N_SHOWN:]):
-        rows, features, distinct = (values[i] for values in size)
-        pairs = " | ".join(f"{ours[i]:.3f} / {theirs[i]:.3f}" for ours, theirs in both)
-        lines.append(f"{results.tables[i]} | {rows:,} x {features} | {distinct:,} | {pairs}")
-    return table(f"{SLAB} / {BASELINE} | learned | distinct rows | {' | '.join(MEASURES)}", lines)
+        cells = (above(results, method, "auroc", group) for method in shown)
+        lines.append(f"{name} | {group.sum()} | {' | '.join(cells)}")
+    return table(f"AUROC less {BASELINE}'s (won-lost) | tables | {' | '.join(shown)}", lines)
 
 
 def members(results: Results) -> str:

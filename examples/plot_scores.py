@@ -42,5 +42,4 @@ auto = AutoSlabSVM(recall=0.9).fit(benign)
 draw_scores(auto, malignant, figure=both)
 
 # %%
-# A one-class SVM and neighbours ask whether rows like it were learned; dependence asks
-# whether each feature is what the others say. The mean needs no labels to be chosen.
+# Each asks whether rows like it were learned. The mean needs no labels to be chosen.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
     from slabsvm.ensemble.auto import AutoSlabSVM
-    from slabsvm.ensemble.dependence import DependenceDetector
     from slabsvm.ensemble.neighbours import NeighboursDetector
     from slabsvm.ensemble.ranks import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
@@ -41,7 +40,6 @@ __all__ = [
     "AutoSlabSVM",
     "CalibrationWarning",
     "ConformalDetector",
-    "DependenceDetector",
     "DistinctKFold",
     "DriftMonitor",
     "ExtraMissingError",
@@ -77,7 +75,6 @@ HOMES = {
     "AutoSlabSVM": "ensemble.auto",
     "CalibrationWarning": "conformal.detector",
     "ConformalDetector": "conformal.detector",
-    "DependenceDetector": "ensemble.dependence",
     "DistinctKFold": "selection.folds",
     "DriftMonitor": "monitoring.monitor",
     "ExtraMissingError": "runtime.caller",

@@ -144,7 +144,7 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
         (20_005, "mean radius: <strong>900</strong>", "too high"),
         (20_007, "mean radius: <strong>-900</strong>", "too low"),
         (20_009, "plant: <strong>(empty)</strong>", "empty"),
-        (20_011, "</strong>, expected ", "unlike the other columns"),
+        (20_011, "</strong>, nearest rows ", "unlike the other columns"),
     ):
         (item,) = re.findall(rf"<li><strong>{name}, row \d+</strong>.*?</ul>", page)
         assert cell in item
@@ -228,7 +228,7 @@ def test_reasons_are_written_as_the_table_is_and_marks_of_gaps_are_empty(run):
     pd.DataFrame({"width": ["12,0", "12,0"], "weight": ["150,5", "k.A."]}).to_csv("new.csv", index=False, sep=";")
     run("fit", "good.csv", "-o", "m.slab")
     said = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html").stderr
-    assert re.search(r"weight \d+% \(too high: 150,5 in row 1, expected 9\d(,\d)?\)", said)
+    assert re.search(r"weight \d+% \(too high: 150,5 in row 1, nearest rows 9\d(,\d)?\)", said)
     page = Path("r.html").read_text()
-    assert re.search(r"weight: <strong>150,5</strong>, expected 9\d(,\d)?; too high", page)
-    assert re.search(r"weight: <strong>k.A.</strong>(, expected 9\d(,\d)?)?; empty", page)
+    assert re.search(r"weight: <strong>150,5</strong>, nearest rows 9\d(,\d)?; too high", page)
+    assert re.search(r"weight: <strong>k.A.</strong>(, nearest rows 9\d(,\d)?)?; empty", page)

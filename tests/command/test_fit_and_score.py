@@ -177,9 +177,9 @@ class TestScore:
         result = run("score", ready / "model.slab", ready / "new.csv")
         found = scored(result)
         assert found["reasons"].isna().tolist() == found["accepted"].tolist()
-        # What was expected of a number by the other columns, and which members find the row strange, are said too.
-        assert re.match(r"weight=90, expected \d+.* \(\d+%\); .*outlier to .*neighbours", found["reasons"][1])
-        for row, cell in ((2, "finish=violet"), (3, "line=B"), (4, r"width=\(empty\), expected [\d.]+")):
+        # What the nearest rows have in place of a number, and which members find the row strange, are said too.
+        assert re.match(r"weight=90, nearest rows \d+.* \(\d+%\); .*outlier to .*neighbours", found["reasons"][1])
+        for row, cell in ((2, "finish=violet"), (3, "line=B"), (4, r"width=\(empty\), nearest rows [\d.]+")):
             assert re.match(rf"{cell} \((9\d|100)%\)", found["reasons"][row])
         one = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 1))["reasons"].dropna()
         assert (one.str.count("%") == 1).all()
@@ -246,13 +246,13 @@ class TestScore:
         assert [line["accepted"] for line in lines] == expected["accepted"].tolist()
         assert [line["reasons"] == [] for line in lines] == expected["accepted"].tolist()
         first = lines[2]["reasons"][0]
-        assert (first["column"], first["cell"], first["how"], first["expected"]) == (
+        assert (first["column"], first["cell"], first["how"], first["nearest_rows"]) == (
             "finish",
             "violet",
             "never seen",
             None,
         )
-        assert lines[1]["reasons"][0]["expected"] == pytest.approx(50, abs=20)
+        assert lines[1]["reasons"][0]["nearest_rows"] == pytest.approx(50, abs=20)
         assert "neighbours" in lines[1]["outlier_to"]
         assert all(len(line["reasons"]) <= 2 for line in lines)
 

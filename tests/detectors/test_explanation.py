@@ -17,7 +17,6 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     ConformalDetector,
-    DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
     LinearOneClassSlabSVM,
@@ -52,7 +51,6 @@ MODELS = {
     },
     "kernel density": KernelDensityDetector(),
     "neighbours": NeighboursDetector(),
-    "dependence": DependenceDetector(),
     "kernel density, training": KernelDensityDetector(offsets="training"),
     "linear slab": LinearOneClassSlabSVM(),
     "linear slab without an upper plane": LinearOneClassSlabSVM(epsilon=0),
@@ -87,7 +85,7 @@ def fitted_once(X):
 
 def unit_of(model, new) -> np.ndarray:
     """What a decision's rounding is measured by: terms of scores, in what the decision is measured in."""
-    if isinstance(model, KernelDensityDetector | NeighboursDetector | DependenceDetector | AutoSlabSVM):
+    if isinstance(model, KernelDensityDetector | NeighboursDetector | AutoSlabSVM):
         return 1.0 + np.abs(model.score_samples(new))
     if isinstance(model, KernelPCADetector):
         kernel = model.model_.kernel

@@ -485,9 +485,8 @@ def test_weights_and_a_few_repeated_rows_do_not_set_off_that_warning():
     X = rng.normal(size=(300, 6))
     some = np.concatenate([X, X[:20]])
     with warnings.catch_warnings(action="error"):
-        warnings.filterwarnings(
-            "ignore", ".* of the samples repeat others, .*whole-number weights"
-        )  # of neighbours and dependences
+        # Of neighbours.
+        warnings.filterwarnings("ignore", ".* of the samples repeat others, .*whole-number weights")
         for make in problems.FAMILY.values():
             make().fit(X, sample_weight=rng.integers(1, 4, 300))
             make().fit(some)

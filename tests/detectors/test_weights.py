@@ -10,7 +10,6 @@ import problems
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
-    DependenceDetector,
     LinearOneClassSlabSVM,
     NeighboursDetector,
     OneClassSVM,
@@ -79,7 +78,7 @@ def test_a_linear_slab_warns_of_uneven_weights_too(X):
         assert "uneven" not in model.warning_
 
 
-@pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector, DependenceDetector])
+@pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector])
 def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy_that_keeps_the_recall(make, X):
     weights, new = np.random.default_rng(1).integers(1, 11, 300), np.random.default_rng(2).normal(size=(2000, 3))
     with pytest.warns(SlabCollapseWarning, match=COPIES):
@@ -95,7 +94,7 @@ def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy
     assert (model.predict(new) == 1).mean() > 0.84
 
 
-@pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector, DependenceDetector])
+@pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector])
 def test_rows_of_numbers_that_were_given_three_times_are_warned_of_unless_all_were(make, X):
     with pytest.warns(SlabCollapseWarning, match=COPIES):
         model = make().fit(np.concatenate([X, X, X[1:]]))
@@ -109,7 +108,7 @@ def test_rows_of_numbers_that_were_given_three_times_are_warned_of_unless_all_we
     assert (model.predict(np.random.default_rng(2).normal(size=(2000, 3))) == 1).mean() > 0.84
 
 
-@pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector, DependenceDetector])
+@pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector])
 def test_a_table_of_counts_is_not_warned_of(make):
     rows = np.random.default_rng(0).poisson(0.5, (1000, 3)).astype(float)
     patterns, counts = np.unique(rows, axis=0, return_counts=True)

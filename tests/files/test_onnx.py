@@ -24,7 +24,6 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     ConformalDetector,
-    DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
     LabelFreeSearchCV,
@@ -66,7 +65,6 @@ OTHERS = {
     "linear slab": LinearOneClassSlabSVM(),
     "Nystroem": LinearOneClassSlabSVM(feature_map="nystroem", n_components=40),
     "neighbours": NeighboursDetector(),
-    "dependence": DependenceDetector(),
     "several detectors": AutoSlabSVM(),
     "slab of a tiny gamma": OneClassSlabSVM(gamma=1e-3),
     "slab of a large gamma": OneClassSlabSVM(gamma=50.0),
@@ -191,7 +189,7 @@ def test_every_detector_and_kernel_answers_as_in_python(name, kernel, dtype):
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [(name, kernel) for name in ("slab", "SVDD", "kernel PCA") for kernel in KERNELS]
-    + [(name, "rbf") for name in ("kernel density", "Nystroem", "neighbours", "dependence", "several detectors")],
+    + [(name, "rbf") for name in ("kernel density", "Nystroem", "neighbours", "several detectors")],
 )
 def test_a_real_table_is_answered_as_in_python_in_float32(name, kernel):
     assert_agrees(on_table(name, kernel), table(TABLE)[1], np.float32, n_far=0)

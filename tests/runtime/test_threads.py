@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import problems
 from slabsvm import (
     SVDD,
-    DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
     LinearOneClassSlabSVM,
@@ -67,7 +66,6 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
         KernelPCADetector(n_components=2, offsets="training"),
         KernelDensityDetector(),
         NeighboursDetector(),
-        DependenceDetector(),
         LinearOneClassSlabSVM(epsilon=0.2),
     ],
     ids=str,

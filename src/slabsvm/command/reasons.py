@@ -40,21 +40,21 @@ class Reason:
 
     column: str
     cell: str
-    expected: float  # what the other columns expect; NaN if nobody says
+    nearest_rows: float  # the median of the column over the learned rows nearest in the others; NaN if nobody says
     part: float  # its part in what speaks against the row
     how: str  # one of the five above
     writing: str = "."  # how numbers of the column are written, one of `texts.WRITINGS`
 
     def said(self) -> str:
-        """Return COLUMN=CELL, expected NUMBER (PART)."""
+        """Return COLUMN=CELL, nearest rows NUMBER (PART)."""
         return f"{self.column}={self.cell}{self.against()} ({self.part:.0%})"
 
     def against(self) -> str:
-        """Return what was expected, as the end of a sentence; "" where it is what was found."""
-        found, expected = number_of(self.cell, self.writing), short(self.expected)
-        if np.isnan(self.expected) or (found is not None and short(found) == expected):
+        """Return what the nearest rows have, as the end of a sentence; "" where it is what was found."""
+        found, nearest = number_of(self.cell, self.writing), short(self.nearest_rows)
+        if np.isnan(self.nearest_rows) or (found is not None and short(found) == nearest):
             return ""
-        return f", expected {expected.replace('.', ',') if self.writing in COMMA_WRITINGS else expected}"
+        return f", nearest rows {nearest.replace('.', ',') if self.writing in COMMA_WRITINGS else nearest}"
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ class ReasonCounts:
         self.outliers: list[Outlier] = []  # those with the least decisions
 
     def add(
-        self, cells: list[Cells], unseen: BoolArray, blame: FloatArray, expected: FloatArray, numbers: IndexArray
+        self, cells: list[Cells], unseen: BoolArray, blame: FloatArray, nearest: FloatArray, numbers: IndexArray
     ) -> list[list[Reason]]:
         """Count rejected rows, of these numbers, and return the reasons of each, the heaviest first.
 
-        Each has a row of `unseen`, `blame` and `expected`, (n, n_columns), and of the cells.
+        Each has a row of `unseen`, `blame` and `nearest`, (n, n_columns), and of the cells.
         """
         self.blame += blame.sum(axis=0)
         found = []
@@ -117,7 +117,7 @@ class ReasonCounts:
                 Reason(
                     self.columns[place].name,
                     shown(cells[place], number),
-                    float(expected[number, place]),
+                    float(nearest[number, place]),
                     float(blame[number, place]),
                     EMPTY
                     if read[place].missing[number]

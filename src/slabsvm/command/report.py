@@ -27,6 +27,7 @@ MOST = (0.005, 1.0)
 WIDTH, HEIGHT, FLOOR = 720, 214, 180
 MOST_DRIVERS = 8
 MOST_REASONS = 4
+NEAREST_ROWS = "Nearest rows: the median of the column over the learned rows that are nearest in all other columns."
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2530; --soft: #5d6876; --line: #e2e0da; --ground: #fff; --good: #2f6db3;
@@ -225,4 +226,8 @@ def _outliers(outliers: Sequence[Outlier]) -> list[str]:
             f"<li>{number}<strong>{escape(named)}</strong> <span class='soft'>decision {one.decision:.3g}{rank}</span>"
             f"<ul>{reasons}</ul></li>"
         )
-    return [f"<h2>The {counted(len(outliers), 'row')} furthest out</h2>", f"<ol>{''.join(items)}</ol>"]
+    return [
+        f"<h2>The {counted(len(outliers), 'row')} furthest out</h2>",
+        f'<p class="soft">{NEAREST_ROWS}</p>',
+        f"<ol>{''.join(items)}</ol>",
+    ]

@@ -18,7 +18,7 @@ import numpy as np
 
 from slabsvm.command.fit import expected_recall
 from slabsvm.command.names import RowNames
-from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
+from slabsvm.command.reasons import LEAST, Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import read_no_more, warn
 from slabsvm.detectors.answers import refuse_mixers, shares_of
 from slabsvm.tables.columns import Encoded, TableError, places_of
@@ -138,13 +138,20 @@ class Scorer:
         against = np.clip(self.encoder.by_column(shares, answers.encoded.strange[rows]), None, 0.0)
         return np.asarray(against / np.minimum(against.sum(axis=1, keepdims=True), -TINY))
 
-    def expected(self, answers: Answers, rows: IndexArray) -> FloatArray:
-        """Return what the other columns expect each column's number to be, (n, n_columns); NaN if nobody says."""
-        places = self.encoder.number_places()
-        found = np.full((len(rows), len(places)), np.nan)
-        if hasattr(self.detector, "expected") and not self.between:
-            of_features = self.detector.expected(answers.rows[rows])
-            found[:, places >= 0] = of_features[:, places[places >= 0]]
+    def nearest(self, answers: Answers, rows: IndexArray, blame: FloatArray) -> FloatArray:
+        """Return the median of each column's number over the learned rows nearest in the others, (n, n_columns).
+
+        NaN where the column is not to blame, or nobody says.
+        """
+        from slabsvm import AutoSlabSVM
+
+        found = np.full(blame.shape, np.nan)
+        if isinstance(self.detector, AutoSlabSVM) and not self.between:
+            combination = self.detector.model_.combination
+            for column, places in enumerate(self.encoder.number_places()):
+                some = np.flatnonzero(blame[:, column] >= LEAST)
+                if places is not None and len(some):
+                    found[some, column] = combination.nearest_median(answers.rows[rows[some]], *places)
         return found
 
     def expected_rejected(self) -> float | None:
@@ -261,7 +268,8 @@ class Run:
         for *row, (some, members) in zip(*written, reasons, strict=True):
             facts: dict[str, Any] = dict(zip([column, *WRITTEN[:-1]], row, strict=True))
             facts["reasons"] = [
-                {**asdict(one), "expected": None if np.isnan(one.expected) else one.expected} for one in some
+                {**asdict(one), "nearest_rows": None if np.isnan(one.nearest_rows) else one.nearest_rows}
+                for one in some
             ]
             facts["outlier_to"] = members
             yield json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
@@ -285,8 +293,8 @@ class Run:
             return found
         table, encoder = piece.iloc[rows] if hasattr(piece, "iloc") else piece[rows], self.scorer.encoder
         cells = [encoder.cells(table, places_of(table), column.name) for column in encoder.columns_]
-        expected, unseen = self.scorer.expected(answers, rows), answers.encoded.strange[rows]
-        reasons = self.tally.add(cells, unseen, blame, expected, self.rows + rows + 1)
+        nearest, unseen = self.scorer.nearest(answers, rows, blame), answers.encoded.strange[rows]
+        reasons = self.tally.add(cells, unseen, blame, nearest, self.rows + rows + 1)
         p_values = answers.p_value
         self.tally.keep(
             [

@@ -60,45 +60,6 @@ def exponentials(values: Any) -> None:
 
 
 @_compiled
-def sums_without(rows: Any, samples: Any, targets: Any, gammas: Any, coefficients: Any) -> Any:
-    """Return sum_j a_tj exp(-gamma_t s_ij), (n, q), s_ij the squared distance without feature targets[t].
-
-    Parameters
-    ----------
-    rows : (n, d) array
-    samples : (d, m) array
-        A sample in each column.
-    targets : (q,) array of intp
-    gammas : (q,) array
-    coefficients : (q, m) array
-        a.
-    """
-    m = samples.shape[1]
-    squares, terms = np.empty(m), np.empty(m)
-    found = np.empty((len(rows), len(targets)))
-    for i in range(len(rows)):
-        squares[:] = 0.0
-        for k in range(samples.shape[0]):
-            x = rows[i, k]
-            z = samples[k]
-            for j in range(m):
-                squares[j] += (x - z[j]) * (x - z[j])
-        for t in range(len(targets)):
-            x = rows[i, targets[t]]
-            z = samples[targets[t]]
-            a = coefficients[t]
-            gamma = gammas[t]
-            for j in range(m):
-                without = max(squares[j] - (x - z[j]) * (x - z[j]), 0.0)
-                terms[j] = a[j] * _exponential(-gamma * without)
-            total = 0.0
-            for j in range(m):
-                total += terms[j]
-            found[i, t] = total
-    return found
-
-
-@_compiled
 def intersection_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> None:
     """Write out[i, j] = sum_k min(x_ik, z_jk) for CSR rows x >= 0 and right = z', shape (d, n_right), z >= 0."""
     n_left, n_right = out.shape

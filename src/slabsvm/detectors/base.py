@@ -143,9 +143,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative. A weight of 2 equals two identical samples, and a weight of 0 leaves the sample out. Only the
             ratios of weights count (SVDD's C is the exception: it is a bound for a weight of 1). Whole multiples of the
-            least weight are counts. `AutoSlabSVM`, `NeighboursDetector` and `DependenceDetector` expect new rows to
-            repeat the samples as often. If such weights say how much a sample matters instead, new rows that repeat
-            none are rejected too often; use `ConformalDetector`, which sets the threshold from held-out rows.
+            least weight are counts. `AutoSlabSVM` and `NeighboursDetector` expect new rows to repeat the samples as
+            often. If such weights say how much a sample matters instead, new rows that repeat none are rejected too
+            often; use `ConformalDetector`, which sets the threshold from held-out rows.
 
         Returns
         -------

@@ -20,7 +20,6 @@ from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed
-from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, share_of, with_surprises
 from slabsvm.ensemble.members import (
     Drawn,
@@ -55,8 +54,6 @@ BAG_ROWS = 500
 # A one-class SVM of 2,000 rows ranks and decides no better on the 81 tables, in twice the time. Up to 1,000 rows all of
 # its left-out scores are exact.
 SVM_ROWS = 1000
-# With 250 rows the dependences rank no better, and each scored row costs two thirds more.
-DEPENDENCE_ROWS = 150
 # The most rows that the classifier of known outliers learns, all members learn where folds leave groups out, and
 # neighbours learn of more than MANY_FEATURES: in d dimensions the nearest of m is at a distance that falls as m^(-1/d).
 SOME_ROWS = 2000
@@ -68,15 +65,15 @@ ONE_IN = 3
 
 @parameters
 class AutoSlabSVM(WithProgress, Detector):
-    """Detector without a parameter to choose: the mean of one-class SVMs, neighbours and dependences.
+    """Detector without a parameter to choose: the mean of a one-class SVM and of nearest neighbours.
 
     The members see the features in two views: standardised, and as normal scores (`NormalScores`), which heavy tails
     and repeated values do not distort. In each view one nearest-neighbour member learns all features, and three more
-    learn a third of them each. A one-class SVM (the slab SVM with epsilon=0) and a `DependenceDetector` learn the
-    normal scores, where one bandwidth suits all features. A member's score has a p-value among its leave-one-out
-    scores; minus the logarithm of that is its surprise. The score is minus the mean surprise: 0 is the most normal, -1
-    is usual, and rows are rejected from some -2 on, by a threshold that keeps the recall. Members count alike; those on
-    a third of the features count together as one in each view. docs/results/tabular.md has the measurements.
+    learn a third of them each. A one-class SVM (the slab SVM with epsilon=0) learns the normal scores, where one
+    bandwidth suits all features. A member's score has a p-value among its leave-one-out scores; minus the logarithm of
+    that is its surprise. The score is minus the mean surprise: 0 is the most normal, -1 is usual, and rows are rejected
+    from some -2 on, by a threshold that keeps the recall. Members count alike; those on a third of the features count
+    together as one in each view. docs/results/tabular.md has the measurements.
 
     Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in training keeps
     its own unit.
@@ -91,17 +88,16 @@ class AutoSlabSVM(WithProgress, Detector):
         The number of rows to learn if X has more, or half of all rows if that is less; None is no limit. The other rows
         set the threshold. This takes two passes over arrays, memory-mapped arrays and CSR matrices in place, and over
         Dask arrays on their workers (docs/results/large-data.md). Of these rows a one-class SVM learns at most 1,000,
-        neighbours 4,000 (2,000 with more than 400 features) or 500 on a third of the features, dependences 150; all
-        others are scored. If rows have groups, whole groups are drawn: at least 30, with about this many rows. With
-        fewer than 200 groups (or than five for each feature), folds leave groups out, and 2,000 rows are learned, a
-        share of each group.
+        neighbours 4,000 (2,000 with more than 400 features) or 500 on a third of the features; all others are scored.
+        If rows have groups, whole groups are drawn: at least 30, with about this many rows. With fewer than 200 groups
+        (or than five for each feature), folds leave groups out, and 2,000 rows are learned, a share of each group.
     classifier : classifier of scikit-learn, default=None
         It separates known outliers from positives, if `fit` gets any. It needs decision_function or predict_proba. It
         learns normal scores (sparse rows as they are) and has .35 of the sum. Both classes have the same total weight
         if its fit takes sample_weight. None is 50 extra trees of these features and 50 that also see what the other
         members say of a row, with leaves of two rows or more. They have 3k / (5k + 4) of the sum for k known outliers.
     random_state : int, RandomState or None, default=0
-        The seed that draws rows, thirds of the features, and targets of dependences.
+        The seed that draws rows and thirds of the features.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks and score rows. None is 1 unless in a `joblib.parallel_config` context;
         -1 is all.
@@ -248,7 +244,7 @@ class AutoSlabSVM(WithProgress, Detector):
     def outlier_to(self, X: Any) -> list[list[str]]:
         """Return for each row which kinds of members would reject it by themselves, at the rate of 1 - recall.
 
-        Kinds are "one-class SVM", "neighbours", "neighbours in some features" and "dependence".
+        Kinds are "one-class SVM", "neighbours" and "neighbours in some features".
         """
         return self._combination().outlier_to(rows_in_memory(self, X), 1.0 - self.recall)
 
@@ -256,15 +252,6 @@ class AutoSlabSVM(WithProgress, Detector):
         """Return the members with what they are combined by."""
         check_is_fitted(self)
         return self.model_.combination
-
-    def expected(self, X: Any) -> FloatArray:
-        """Return what the other features predict for each feature, in its unit, shape (n_samples, n_features).
-
-        NaN for features that the dependence member does not predict: it predicts at most ten, and none for sparse rows
-        or for a single feature.
-        """
-        check_is_fitted(self)
-        return self.model_.combination.expected(rows_in_memory(self, X))
 
     def _explanation(self, X: Any) -> Explanation:
         rows = rows_in_memory(self, X)
@@ -451,12 +438,12 @@ class AutoSlabSVM(WithProgress, Detector):
         samples, n_samples = training.samples, len(training.distinct.weights)
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
-        n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
+        n_bags = min(BAGS, len(varying)) if len(varying) > 1 else 0
         of_classifier, of_features = 0.0, self.classifier is not None
         if training.outliers is not None:
             of_classifier = share_of(training.outliers.shape[0], of_features=of_features)
-        share = (1.0 - of_classifier) / (1 + n_views * (1 + (n_bags > 0)) + depends)
-        n_others = 0 if of_features else 1 + n_views * (1 + n_bags) + depends
+        share = (1.0 - of_classifier) / (1 + n_views * (1 + (n_bags > 0)))
+        n_others = 0 if of_features else 1 + n_views * (1 + n_bags)
         if training.groups is None:
             some = partial(some_of, n_samples)
         else:
@@ -473,9 +460,6 @@ class AutoSlabSVM(WithProgress, Detector):
                 columns = np.sort(order[np.arange(bag * width, (bag + 1) * width) % len(order)])
                 rows = some(BAG_ROWS, n_bags * view + bag)
                 yield Role(NeighboursDetector(), view, columns, share / n_bags, rows)
-        if depends:
-            dependence = DependenceDetector(max_samples=DEPENDENCE_ROWS, random_state=int(generator.integers(2**31)))
-            yield Role(dependence, n_views - 1, None, share, some(len(training.weights)))
         if training.outliers is not None:
             seed = int(generator.integers(2**31))
             classifier = OutlierClassifier(classifier=self.classifier, random_state=seed, n_surprises=n_others)

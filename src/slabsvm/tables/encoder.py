@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import DataConversionWarning, DataDimensionalityWarning
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
@@ -259,10 +259,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         bearers = np.where(strange.any(axis=1, keepdims=True), strange, True)
         return np.asarray(found + shares[:, -1:] * bearers / bearers.sum(axis=1, keepdims=True))
 
-    def number_places(self) -> IndexArray:
-        """Return which coordinate is each column's number, (n_columns,); -1 for columns of another kind."""
-        numbers = [isinstance(column, Numbers) and not column.constant for column in self.columns_]
-        return np.where(numbers, np.cumsum([0, *self._widths()[:-1]]), -1)
+    def number_places(self) -> list[tuple[int, int | None] | None]:
+        """Return which coordinates are each column's number and, if there is one, its gap; None for other columns."""
+        firsts = np.cumsum([0, *self._widths()[:-1]]).tolist()
+        return [
+            (first, first + 1 if self._indicates(column) else None)
+            if isinstance(column, Numbers) and not (column.constant or column.boolean)
+            else None
+            for column, first in zip(self.columns_, firsts, strict=True)
+        ]
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the coordinates; input_features, if given, are `feature_names_in_`."""

@@ -22,7 +22,6 @@ from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.combination import Combination, CombinedModel
-from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.ranks import Surprise
 from slabsvm.ensemble.windowed import Window
@@ -218,9 +217,6 @@ def _of_models(value: Any) -> Conditions:
             as_many = len(value.sums) + 1 == sums.coefficients.shape[1]
             yield as_many, "it has as many sums as components and one more, of the mean"
             yield kernel is not None or value.length is not None, "the length of new samples is unknown"
-        case DependenceModel():
-            as_many = len(value.surprises) == len(value.regressions.targets)
-            yield as_many, "it has another number of surprises than of targets"
         case CombinedModel(combination=inner):
             # It is written inline, and read with its model.
             yield from _of_models(inner)

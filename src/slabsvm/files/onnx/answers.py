@@ -23,11 +23,9 @@ from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import USUAL
-from slabsvm.ensemble.dependence import LARGEST, DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier
 from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
-from slabsvm.ensemble.ranks import LARGEST as LARGEST_SURPRISE
-from slabsvm.ensemble.ranks import TIE, Surprise
+from slabsvm.ensemble.ranks import LARGEST, TIE, Surprise
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Outputs, Tensor
 from slabsvm.files.onnx.steps import Inputs, after, view_of
@@ -189,26 +187,6 @@ def _(detector: NeighboursDetector, rows: Tensor) -> Outputs:
 
 
 @answer.register
-def _(detector: DependenceDetector, rows: Tensor) -> Outputs:
-    fit, graph = detector.model_, rows.graph
-    graph.needs_doubles("residuals are ranked among others that may be equal")
-    regressions = fit.regressions
-    scaled = op.clip((rows - regressions.centre) / regressions.scale, -LARGEST, LARGEST)
-    squares, products = _squares(regressions.samples, scaled), scaled @ regressions.samples.T
-    parts = []
-    for t, target in enumerate(regressions.targets):
-        own = op.take(scaled, np.array([target]), axis=1)
-        apart = own - regressions.samples[:, target]
-        gamma = float(regressions.gammas[t])
-        linear = products - own * regressions.samples[:, target]
-        values = op.exp(op.maximum(squares - apart * apart, 0.0) * -gamma) + (linear * gamma + 1.0)
-        residual = op.absolute(own - values @ regressions.coefficients[t][:, None]).flat
-        parts.append(surprise(fit.surprises[t], -residual))
-    score = -op.total(parts) / float(len(parts))
-    return _of_valid(rows, Outputs(score, score - detector.offset_))
-
-
-@answer.register
 def _(detector: OutlierClassifier, rows: Tensor) -> Outputs:
     trees, graph = detector.trees_, rows.graph
     if trees is None:
@@ -240,7 +218,7 @@ def surprise(found: Surprise, scores: Tensor) -> Tensor:
     edges = scores.graph.constant(np.append(known, np.nan))
     tied = scores + TIE * found.excess
     place = op.searched(tied.column, np.zeros(1, dtype=np.int64), np.array([len(known)]), edges).flat
-    beyond = op.minimum(op.maximum(float(known[0]) - scores, 0.0) / found.excess, LARGEST_SURPRISE)
+    beyond = op.minimum(op.maximum(float(known[0]) - scores, 0.0) / found.excess, LARGEST)
     return beyond - op.take(np.log((1.0 + rows) / (1.0 + rows[-1])), place)
 
 
