@@ -19,12 +19,15 @@ SEED = 0
 def label_free_score(estimator: Any, X: Any, y: Any = None) -> float:
     """Return how well a fitted detector fits held-out good rows: a scorer for `GridSearchCV` and `cross_val_score`.
 
-    With r the recall that the detector promises, n the number of rows of X, and s = sqrt(r (1 - r) / n) the standard
-    error of a recall measured on them, the detector keeps its recall if it accepts at least r - s of the rows. The
-    score is then 1 - a, from 0 to 1. Here a is the accepted share of 1,000 synthetic outliers, rows whose features come
-    each from another row of X, drawn independently. Otherwise the score is recall - (r - s), which is negative. So a
-    detector that keeps its recall always scores more than one that does not. In a mean over folds, as searches take it,
-    a fold in which the recall is missed counts about nothing.
+    With r the recall that the detector promises, n the number of rows of X, and a the accepted share of 1,000 synthetic
+    outliers (rows whose features come each from another row of X, drawn independently):
+
+        least = r - sqrt(r (1 - r) / n)     the promised recall less one standard error
+        score = 1 - a                       from 0 to 1, if the accepted share of X is at least this
+        score = share - least               below 0, if it is less
+
+    So a detector that keeps its recall always scores more than one that does not. In a mean over folds, as searches
+    take it, a fold in which the recall is missed counts about nothing.
 
     The promised recall is that of the detector at the end of pipelines and fitted searches: 1 - nu, or of a slab about
     1 - nu_lower - nu_upper; `recall` of `AutoSlabSVM`; 1 - alpha of `ConformalDetector`; of `TrimmedDetector` that of
