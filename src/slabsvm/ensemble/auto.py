@@ -65,6 +65,8 @@ MANY_FEATURES = 400
 BAGS = 3
 ONE_IN = 3
 
+Progress = Callable[[int, int, float], object]
+
 
 @parameters
 class AutoSlabSVM(Detector):
@@ -154,7 +156,7 @@ class AutoSlabSVM(Detector):
     random_state: Any = 0
     n_jobs: int | None = None
     cache_size: float = 1000
-    progress: Callable[[int, int, float], object] | None = None
+    progress: Progress | None = None
 
     expected_recall_: float = field(init=False)
     model_: CombinedModel = field(init=False)
@@ -374,12 +376,7 @@ class AutoSlabSVM(Detector):
         n_folds = folds_of(training) if alone and self.offsets == "leave-one-out" else 0
         if alone:
             self._warn_of_few(judges)
-        begin = perf_counter()
-
-        def fitted(done: int, total: int) -> None:
-            if self.progress is not None:
-                self.progress(done, total, (perf_counter() - begin) / done * (total - done))
-
+        fitted = _reporting_to(self.progress)
         # Of few groups, which folds leave out, some rows are learned: folds score all.
         learned = thinned(training, SOME_ROWS) if n_folds else training
         combination, scores = self._combined(learned, lambda done, each: fitted(done, each * (1 + n_folds)))
@@ -539,3 +536,14 @@ class AutoSlabSVM(Detector):
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
+
+
+def _reporting_to(progress: Progress | None) -> Callable[[int, int], None]:
+    """Return what tells progress, given the fits that are done and all, of both and of the seconds left."""
+    begin = perf_counter()
+
+    def fitted(done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total, (perf_counter() - begin) / done * (total - done))
+
+    return fitted
