@@ -112,24 +112,18 @@ def report(document: Document) -> str:
         "| MCC: training | leave-one-out | AUROC: training | leave-one-out"
     )
     first = "{fits} fits on {date} ({degenerate} with w = 0, left out).".format(**document)
-    names = dict.fromkeys(cell["model"] for cell in cells)
+    names = [name for name in dict.fromkeys(cell["model"] for cell in cells) if name != PAPER]
     return f"{first}\n\n{table(head, rows, 'l' * 10)}\n\n{by_data(cells, names)}"
 
 
 def by_data(cells: list[Record], names: Iterable[str]) -> str:
-    """Return each model's best AUROC on each data set, with its setting."""
-    # The paper's score is a distance from the middle of its planes, and ranks by where those are.
-    columns = [(PAPER, "training")] + [(name, "leave-one-out") for name in names]
-    titles = [f"{name}, {offsets} planes" if name == PAPER else name for name, offsets in columns]
+    """Return each model's best AUROC on each data set, with leave-one-out thresholds."""
     rows = []
     for data in dict.fromkeys(cell["data"] for cell in cells):
-        of_data = [cell for cell in cells if cell["data"] == data]
-        best = [
-            max((c["auroc"], c["setting"]) for c in of_data if (c["model"], c["offsets"]) == column)
-            for column in columns
-        ]
-        rows.append(" | ".join([data, *(f"{auroc:.3f} ({setting})" for auroc, setting in best)]))
-    return table(" | ".join(["data set", *titles]), rows, "l" * (1 + len(titles)))
+        of_data = [cell for cell in cells if cell["data"] == data and cell["offsets"] == "leave-one-out"]
+        best = [max(cell["auroc"] for cell in of_data if cell["model"] == name) for name in names]
+        rows.append(" | ".join([data, *(f"{auroc:.3f}" for auroc in best)]))
+    return table(" | ".join(["data set", *names]), rows, "l" * (1 + len(names)))
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def model(detector: str, n_learned: int) -> Path:
     name, _, tuned = detector.partition(", ")
     steps = [step for _, step in detector_of(name, 0.9, 0, None)]
     if tuned:
-        # What `slabsvm tune` finds on this table.
+        # What a search finds on this table.
         steps[-1].set_params(gamma=TUNED_GAMMA)
     save(make_pipeline(TableEncoder(), *steps).fit(rows(n_learned, 0)), path)
     return path

@@ -37,9 +37,9 @@ from machine.kills import killed
 from machine.together import at_once
 from machine.works import WORKS
 
-RUNS = {"reproduce": 30, "search": 20, "score": 20, "score to .gz": 10, "fit": 15, "tune": 10}
+RUNS = {"reproduce": 30, "score": 20, "score to .gz": 10, "fit": 15}
 RUNS |= {"reproduce with figures": 4, "inspect": 4, "demo": 6, "save": 10}
-PAIRS = {"reproduce": 10, "search": 20, "score": 20, "fit": 20, "tune": 10}
+PAIRS = {"reproduce": 10, "score": 20, "fit": 20}
 
 
 def by_name(function: Callable[..., Any], name: str, *arguments: int) -> Any:

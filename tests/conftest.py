@@ -19,12 +19,7 @@ for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 # No test opens a window.
 os.environ.setdefault("MPLBACKEND", "Agg")
-OF_FITS = (
-    "SlabCollapseWarning",
-    "CalibrationWarning",
-    "selection.criteria.NothingToldApartWarning",
-    "selection.criteria.RecallMissedWarning",
-)
+OF_FITS = ("SlabCollapseWarning", "CalibrationWarning")
 
 
 @pytest.hookimpl(tryfirst=True)

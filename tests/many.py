@@ -24,8 +24,6 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LabelFreeSearchCV,
-    LeakageWarning,
     LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
@@ -35,7 +33,6 @@ from slabsvm import (
     WindowedDetector,
 )
 from slabsvm.files import load, save
-from slabsvm.selection import GridEdgeWarning, NothingToldApartWarning, RecallMissedWarning
 
 # The smallest model of each kind, kernel and wrapper.
 MODELS: dict[str, Callable[[], Any]] = {
@@ -57,10 +54,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "open set": partial(OpenSetClassifier, alpha=0.1),
     "trimmed": TrimmedDetector,
     "window": WindowedDetector,
-    "search": lambda: LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv=3, criterion="volume"),
 }
 # No file keeps these.
-UNKEPT = ("search", "trimmed", "window")
+UNKEPT = ("trimmed", "window")
 # One of each kind of code, for what is slow; the campaign takes all.
 FEW = (
     "slab, training planes",
@@ -150,15 +146,7 @@ def interrupted_after(seconds: float) -> Iterator[Callable[[], float]]:
 
 
 # The package's own categories, and the one of scikit-learn's that its fits give themselves.
-OWN = (
-    SlabCollapseWarning,
-    CalibrationWarning,
-    LeakageWarning,
-    GridEdgeWarning,
-    RecallMissedWarning,
-    NothingToldApartWarning,
-    ConvergenceWarning,
-)
+OWN = (SlabCollapseWarning, CalibrationWarning, ConvergenceWarning)
 USUAL = rows(0)
 # Usual rows, and odd ones.
 ODD: dict[str, Callable[[], Any]] = {

@@ -7,7 +7,7 @@ import pytest
 
 import slabsvm
 from processes import loaded_after
-from slabsvm import bandwidth, display, features, kernels, metrics, selection
+from slabsvm import bandwidth, display, features, kernels, metrics
 from slabsvm.data import files
 from slabsvm.display import palette
 
@@ -25,7 +25,6 @@ FLOORS = (
     "fitted",
     "detectors",
     "conformal",
-    "selection",
     "ensemble",
     "openset",
     "monitoring",
@@ -128,7 +127,7 @@ def test_third_parties_stay_in_their_folders(library):
 
 def test_the_reproduction_uses_public_names_alone():
     public = {"slabsvm", *(f"slabsvm.{name}" for name in slabsvm.__all__)}
-    for module in (bandwidth, display, files, palette, features, kernels, metrics, selection):
+    for module in (bandwidth, display, files, palette, features, kernels, metrics):
         public |= {module.__name__, *(f"{module.__name__}.{name}" for name in module.__all__)}
     for path in (ROOT / "reproduction" / "src").rglob("*.py"):
         used = {imported for imported in imports(path) if imported == "slabsvm" or imported.startswith("slabsvm.")}

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 import slabsvm
-from slabsvm import LabelFreeSearchCV, OneClassSVM, SlabCollapseWarning
+from slabsvm import SlabCollapseWarning
 from slabsvm.detectors.base import Detector, parameters
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.selection import Criterion
 
 TESTS = Path(__file__).parent
 PAGE = (TESTS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -67,9 +65,11 @@ def test_a_kernel_is_a_class_and_a_line(tmp_path):
 ASKED = """
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from problems import FAMILY
-from slabsvm import SVDD, ConformalDetector, LabelFreeSearchCV, WindowedDetector, explain, fit_path
+from slabsvm import SVDD, ConformalDetector, WindowedDetector, explain, fit_path
 from slabsvm.files import load, save
+from slabsvm.metrics import label_free_score
 
 X, new = np.random.default_rng(0).normal(size=(2, 200, 3)) * [[[1.0]], [[2.0]]]
 ball = FAMILY["ball"](tol=1e-9).fit(X)
@@ -90,7 +90,8 @@ assert 0.8 < grouped.expected_recall_ < 1.0
 np.testing.assert_allclose(first.decision_function(new), ball.decision_function(new), atol=1e-6)
 assert second.radius_ < first.radius_
 assert 0.8 < (ConformalDetector(ball, alpha=0.1).fit(X).predict(X) == 1).mean()
-assert LabelFreeSearchCV(ball, {"gamma": [0.1, 1.0]}).fit(X).best_estimator_.radius_ > 0
+search = GridSearchCV(ball, {"gamma": [0.1, 1.0]}, scoring=label_free_score)
+assert search.fit(X).best_estimator_.radius_ > 0
 assert len(WindowedDetector(ball, n_rows=100).fit(X).numbers_) == 100
 """
 
@@ -174,26 +175,3 @@ def test_a_detector_of_somebody_elses_rejects_its_share_and_strangers():
     assert model.predict([[9.0, 9.0, 9.0]]) == -1
     with pytest.warns(SlabCollapseWarning, match="one point"):
         EllipsoidDetector(offsets="training").fit(np.ones((5, 2)))
-
-
-class NearestRecall(Criterion):
-    """The candidate whose recall is nearest to a share: a criterion of somebody else's."""
-
-    def __init__(self, share: float) -> None:
-        self.share = share
-
-    def scores(
-        self, measured: Mapping[str, np.ndarray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
-    ) -> np.ndarray:
-        del candidates, n_held_out
-        return -np.abs(measured["recall"] - self.share)
-
-
-def test_a_criterion_is_a_class_with_scores():
-    X = np.random.default_rng(0).normal(size=(120, 2))
-    nus = [0.05, 0.3, 0.6]
-    search = LabelFreeSearchCV(OneClassSVM(), {"nu": nus}, criterion=NearestRecall(0.7)).fit(X)
-    assert search.best_params_ == {"nu": 0.3}
-    np.testing.assert_allclose(
-        search.cv_results_["mean_test_score"], -np.abs(search.cv_results_["mean_recall"] - 0.7), atol=1e-12
-    )

@@ -39,7 +39,6 @@ LINES = (
     "score model.slab - --jobs 2",
     "score model.slab bad.csv -o out.csv --json",
     "inspect model.slab --json",
-    "tune good.csv --detector svdd --criterion recall --folds 2 --drop c --jobs 1",
     "reproduce letter --data data --output made --offsets training --jobs 1 --no-figures --fresh",
     "reproduce voc --data data --output made --classes cat,dog --backgrounds 10 --objects 30 --seed 1 --no-figures",
     "reproduce voc --data data --year 2012 --image-set train --difficult --no-truncated --strict --output made",

@@ -214,10 +214,7 @@ def _letter_seeds(folder: Path) -> list[bytes]:
 def _journals(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
     from dataclasses import make_dataclass
 
-    import numpy as np
-
-    from slabsvm.selection import Journal
-    from slabsvm.selection.runs import _line, _recorded
+    from slabsvm_reproduction.run.journal import Journal, line_of
     from slabsvm_reproduction.run.protocol import known_records
     from slabsvm_reproduction.voc.feature_store import FeatureStore
 
@@ -231,7 +228,7 @@ def _journals(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             return line + b"\n"
-        return _line(record) if isinstance(record, dict) else line + b"\n"
+        return line_of(record) if isinstance(record, dict) else line + b"\n"
 
     def read(content: bytes) -> None:
         (is_sealed,), text = drawn(content, (False, True))
@@ -244,10 +241,6 @@ def _journals(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
         known_records(journal.path, cells)
         if b"rows" in lines:
             assert set(store.missing()) <= {0, 1, 2}
-        for record in records:
-            outcome = _recorded(record, {"recall"})
-            if outcome is not None:
-                np.mean([outcome.measured["recall"], 1.0]) + outcome.fit_time + outcome.score_time
 
     return read, ()
 
@@ -257,7 +250,6 @@ def _journal_seeds(folder: Path) -> list[bytes]:
     records = (
         {"name": "a", "seed": 1, "mcc": 0.5},
         {"rows": [0, 1, 2], "crc32": [0, 1, 2]},
-        {"cell": "x-y", "measured": {"recall": 0.9}, "fit_time": 0.1, "score_time": 0.2},
     )
     text = b"\n".join(json.dumps(record).encode() for record in records)
     return [b"\1" + text, b"\0" + text, b'\0{"checksum": 2745614147}\n{"a": 1, "checksum": 1']
@@ -312,10 +304,10 @@ READERS: tuple[Reader, ...] = (
     Reader("annotations", ("slabsvm_reproduction.voc.annotation",), _annotations, _voc_seeds, VOC_WORDS),
     Reader(
         "journals",
-        ("slabsvm.selection.runs", "slabsvm_reproduction.run.protocol"),
+        ("slabsvm_reproduction.run.journal", "slabsvm_reproduction.run.protocol"),
         _journals,
         _journal_seeds,
-        (b'"checksum"', b'"rows"', b'"crc32"', b"1e999", b"NaN", b"[[", b'"measured"', b"9" * 40, b'"recall"'),
+        (b'"checksum"', b'"rows"', b'"crc32"', b"1e999", b"NaN", b"[[", b"9" * 40),
     ),
     Reader(
         "letters", ("slabsvm_reproduction.letter.data",), _letters, _letter_seeds, (b",", b"15", b"PK\1\2"), None, 8192

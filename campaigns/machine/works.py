@@ -12,20 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from archive_parts import parts
-from slabsvm import LabelFreeSearchCV, OneClassSVM
 from slabsvm.command.group import slabsvm
-from slabsvm.data.files import write_whole
 from slabsvm.display.figures import figure
 from slabsvm.files import load, save
-from slabsvm.selection import Journal
+from slabsvm_reproduction.run.journal import Journal
 from slabsvm_reproduction.toy import experiment as toy
 from slabsvm_reproduction.toy import report as toy_report
 
 Contents = dict[str, bytes]
 
 ROWS = {"good": 300, "new": 6_000}
-# What differs from run to run.
-TIMES = ("fit_time", "score_time")
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class Work:
     journal: str = ""
 
     def contents(self, folder: Path) -> Contents:
-        """Return what is to be the same: files, and a journal's records in any order, without times."""
+        """Return what is to be the same: files, and a journal's records in any order."""
         found = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != self.journal}
         if self.journal and (folder / self.journal).exists():
             found[self.journal] = b"\n".join(sorted(records(folder / self.journal)))
@@ -57,11 +53,8 @@ class Work:
 
 
 def records(journal: Path) -> list[bytes]:
-    """Return the records of a journal, without times."""
-    return [
-        json.dumps({name: value for name, value in record.items() if name not in TIMES}).encode()
-        for record in Journal(journal).records()
-    ]
+    """Return the records of a journal."""
+    return [json.dumps(record).encode() for record in Journal(journal).records()]
 
 
 def make_inputs(folder: Path) -> None:
@@ -99,10 +92,6 @@ def score_compressed(inputs: Path, folder: Path) -> None:
     command("score", inputs / "model.slab", inputs / "new.csv", "-o", folder / "scored.csv.gz", "--reasons", "0")
 
 
-def tune(inputs: Path, folder: Path) -> None:
-    command("tune", inputs / "good.csv", "-o", folder / "tuned.slab", "--id", "serial", "--detector", "one-class-svm")
-
-
 def inspect(inputs: Path, folder: Path) -> None:
     command("inspect", inputs / "model.slab", "--html", folder / "model.html")
 
@@ -118,15 +107,6 @@ def picture(_: Path, folder: Path) -> None:
 
 def demo(_: Path, folder: Path) -> None:
     command("demo", "--output", folder)
-
-
-def search(_: Path, folder: Path) -> None:
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(120, 1)) + 0.1 * generator.normal(size=(120, 3))
-    grid = {"gamma": [0.05, 0.1, 0.2, 0.4, 0.8, 1.6], "nu": [0.05, 0.1]}
-    found = LabelFreeSearchCV(OneClassSVM(), grid, cv=5, reuse=False, journal=folder / "search.jsonl").fit(X)
-    scores = {name: list(values) for name, values in found.cv_results_.items() if name.startswith(("split", "mean_t"))}
-    write_whole(folder / "search.json", json.dumps(scores))
 
 
 def reproduce(_: Path, folder: Path, *further: str) -> None:
@@ -147,11 +127,9 @@ WORKS = {
     for work in (
         Work("reproduce", reproduce_without_figures, ("toy.csv", "toy.md", "toy.html"), "toy.jsonl"),
         Work("reproduce with figures", reproduce, ("toy.csv", "toy.md", "toy.html", *PICTURES), "toy.jsonl"),
-        Work("search", search, ("search.json",), "search.jsonl"),
         Work("score", score, ("scored.csv",)),
         Work("score to .gz", score_compressed, ("scored.csv.gz",)),
         Work("fit", fit, ("model.slab",)),
-        Work("tune", tune, ("tuned.slab",)),
         Work("inspect", inspect, ("model.html",)),
         Work("demo", demo, ("digits.html", "digits.csv")),
         Work("save", save_model, ("saved.slab",)),

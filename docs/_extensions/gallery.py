@@ -14,7 +14,6 @@ ORDER = (
     "plot_calibration.py",
     "plot_monitor.py",
     "plot_reasons.py",
-    "plot_choose.py",
     "plot_open_set.py",
     "plot_table.py",
     "plot_histograms.py",

@@ -1,8 +1,8 @@
 """One-class slab support vector machines: learn from positive examples alone, with a certificate on every fit.
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
-from those before it: runtime, compiled, data, kernels, gram, dual, solvers, fitted, detectors, conformal, selection,
-ensemble, openset, monitoring, tables, display, files, command.
+from those before it: runtime, compiled, data, kernels, gram, dual, solvers, fitted, detectors, conformal, ensemble,
+openset, monitoring, tables, display, files, command.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.caller import ExtraMissingError
-    from slabsvm.selection.folds import DistinctKFold, LeakageWarning
-    from slabsvm.selection.search import LabelFreeSearchCV
     from slabsvm.tables.encoder import TableEncoder
 
 __all__ = [
@@ -40,13 +38,10 @@ __all__ = [
     "AutoSlabSVM",
     "CalibrationWarning",
     "ConformalDetector",
-    "DistinctKFold",
     "DriftMonitor",
     "ExtraMissingError",
     "KernelDensityDetector",
     "KernelPCADetector",
-    "LabelFreeSearchCV",
-    "LeakageWarning",
     "LinearOneClassSlabSVM",
     "NeighboursDetector",
     "NormalScores",
@@ -75,13 +70,10 @@ HOMES = {
     "AutoSlabSVM": "ensemble.auto",
     "CalibrationWarning": "conformal.detector",
     "ConformalDetector": "conformal.detector",
-    "DistinctKFold": "selection.folds",
     "DriftMonitor": "monitoring.monitor",
     "ExtraMissingError": "runtime.caller",
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
-    "LabelFreeSearchCV": "selection.search",
-    "LeakageWarning": "selection.folds",
     "LinearOneClassSlabSVM": "detectors.linear_slab",
     "NeighboursDetector": "ensemble.neighbours",
     "NormalScores": "ensemble.ranks",

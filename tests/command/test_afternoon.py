@@ -163,27 +163,12 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("criterion", ["volume", "recall"])
-def test_a_search_has_a_page_that_says_what_is_better_and_shows_each_candidate(run, ready, criterion):
-    options = ["--drop", "serial", "--criterion", criterion, "--folds", 3]
-    result = run("tune", ready / "good.csv", *options, "--html", "t.html", "--json")
-    assert result.exit_code == 0, result.output
-    told, page = json.loads(result.stdout), Path("t.html").read_text()
-    assert page.count("<svg") == 1
-    assert page.count("<tr>") == 1 + len(told["candidates"])
-    assert f"gamma {told['best']['gamma']:.4g}" in page
-    assert all(address.startswith("#") for address in Page(page).loaded)
-    assert run("tune", ready / "good.csv", "--html", ready / "good.csv").exit_code != 0
-
-
-@pytest.mark.slow
 def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra browser").Axe()
     run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html")
-    run("tune", ready / "good.csv", "--drop", "serial", "--folds", 2, "--html", "t.html")
     run("inspect", ready / "model.slab", "--html", "i.html")
     with headless() as browser:
-        for name, scheme in product(("r.html", "t.html", "i.html"), ("light", "dark")):
+        for name, scheme in product(("r.html", "i.html"), ("light", "dark")):
             page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme=scheme)
             page.goto(Path(name).resolve().as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -57,7 +57,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("command", ["check", "fit", "tune"])
+@pytest.mark.parametrize("command", ["check", "fit"])
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_wrong_is_said_with_the_command_line_that_mends_it(run, what, command):
     content, given, words = WRONG[what]
@@ -88,10 +88,9 @@ def messy(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["fit", "tune"])
-def test_a_table_as_it_comes_is_learned_and_scored_without_an_option(run, command):
+def test_a_table_as_it_comes_is_learned_and_scored_without_an_option(run):
     messy("t.csv")
-    assert run(command, "t.csv", "-o", "m.slab", "--recall", ".8").exit_code == 0
+    assert run("fit", "t.csv", "-o", "m.slab", "--recall", ".8").exit_code == 0
     encoder = load("m.slab")[0]
     assert [column.name for column in encoder.columns_] == ["weight", "width"]
     taken_for = {one.name: one.taken_for for one in encoder.left_out_}
@@ -335,7 +334,7 @@ def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, t
 
 
 UNREAD = {
-    "tune": (["tune", "good.csv", "-o", "m.slab", "--id", "serial", "--json"], 0),
+    "fit": (["fit", "good.csv", "-o", "m.slab", "--id", "serial", "--json"], 0),
     "inspect": (["inspect", "model.slab", "--html", "m.html"], 0),
     "score": (["score", "model.slab", "new.csv", "--fail-above", ".01"], 3),
 }

@@ -231,7 +231,7 @@ class TestScore:
 
     @pytest.mark.slow
     def test_p_values_are_those_of_python(self, run, ready):
-        run("tune", ready / "good.csv", "-o", "m.slab", "--folds", 2)
+        run("fit", ready / "good.csv", "-o", "m.slab", "--detector", "slab")
         found = scored(run("score", "m.slab", ready / "new.csv", "--alpha", ".2"))
         expected = p_values(load("m.slab"), pd.read_csv(ready / "new.csv"))
         np.testing.assert_allclose(found["p_value"], expected, rtol=1e-5)
@@ -390,7 +390,7 @@ def test_long_integers_of_parquet_name_rows_to_the_last_digit(run, ready, last):
     assert found == ["" if name is None else str(name) for name in names]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["score", "--help"], ["tune", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["score", "--help"]])
 def test_help_waits_for_no_library_of_numbers(arguments):
     code = f"from slabsvm.command.group import slabsvm; slabsvm({arguments}, standalone_mode=False)"
     assert not {"numpy", "sklearn", "pandas", "numba", "rich", "matplotlib"} & loaded_after(code)

@@ -21,10 +21,8 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     ConformalDetector,
-    DistinctKFold,
     KernelDensityDetector,
     KernelPCADetector,
-    LabelFreeSearchCV,
     LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
@@ -206,7 +204,6 @@ narrow = problems.rbf(40.0)
         LinearOneClassSlabSVM(),
         ConformalDetector(OneClassSVM(gamma=40.0)),
         ConformalDetector(OneClassSlabSVM(gamma=40.0), method="leave-one-out"),
-        LabelFreeSearchCV(OneClassSVM(), {"gamma": [4.0, 40.0]}, cv=2),
         AutoSlabSVM(),
     ],
     ids=lambda model: re.sub(r"<function.*? at 0x\w+>", "narrow", str(model)).replace(" ", "")[:60],
@@ -214,7 +211,7 @@ narrow = problems.rbf(40.0)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
     new = np.concatenate([X[:5], 3 * X[:5], 1e4 * X[:5]])
-    weights = {"sample_weight": np.r_[1e-320, np.full(59, 1e5)]} if not isinstance(model, LabelFreeSearchCV) else {}
+    weights = {"sample_weight": np.r_[1e-320, np.full(59, 1e5)]}
     expected = clone(model).fit(X, **weights).decision_function(new)
     with np.errstate(all="raise"):
         np.testing.assert_array_equal(clone(model).fit(X, **weights).decision_function(new), expected)
@@ -379,7 +376,6 @@ EVERY: dict[str, Callable[..., Any]] = {
 AROUND = {
     "auto": AutoSlabSVM,
     "conformal": lambda: ConformalDetector(alpha=0.1),
-    "search": lambda: LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1]}, cv=3),
     "open set": lambda: OpenSetClassifier(alpha=0.2),
 }
 by_detector = pytest.mark.parametrize("name", EVERY)
@@ -577,8 +573,7 @@ def test_what_is_no_table_of_numbers_is_refused_in_words(name, X):
             assert refusal
 
 
-# The criterion of a search asks for numbers in words of its own.
-@pytest.mark.parametrize("name", [name for name in many.MODELS if name != "search"])
+@pytest.mark.parametrize("name", many.MODELS)
 def test_texts_and_gaps_are_refused_with_the_column_and_what_takes_them(name, X):
     gaps = X.copy()
     gaps[7, 2] = np.nan
@@ -600,7 +595,7 @@ def test_texts_and_gaps_are_refused_with_the_column_and_what_takes_them(name, X)
         model.predict(gaps)
 
 
-@pytest.mark.parametrize("take", [ConformalDetector, TrimmedDetector, lambda svc: LabelFreeSearchCV(svc, {"C": [1.0]})])
+@pytest.mark.parametrize("take", [ConformalDetector, TrimmedDetector])
 def test_a_classifier_in_place_of_a_detector_is_refused(take, X):
     with refused("needs a detector, which learns from one class alone, and (SVC|Pipeline) is a classifier"):
         take(SVC()).fit(X)
@@ -626,7 +621,7 @@ def test_weights_of_all_kinds_are_read_or_refused(X):
                 make().fit(X, sample_weight=weights)
 
 
-def test_maps_rules_and_folds_read_sparse_matrices_with_several_entries_for_a_place(X):
+def test_maps_and_rules_read_sparse_matrices_with_several_entries_for_a_place(X):
     in_two = sp.csr_array(
         (np.repeat(0.5 * X.ravel(), 2), np.repeat(np.tile([0, 1, 2], 60), 2), np.arange(0, 361, 6)), shape=X.shape
     )
@@ -636,8 +631,6 @@ def test_maps_rules_and_folds_read_sparse_matrices_with_several_entries_for_a_pl
         )
     for rule in bandwidth.RULES.values():
         assert rule(in_two) == pytest.approx(rule(X))
-    for (_, test), (_, expected) in zip(DistinctKFold(3).split(in_two), DistinctKFold(3).split(X), strict=True):
-        np.testing.assert_array_equal(test, expected)
     with refused("Complex data"):
         bandwidth.scale(X + 1j)
 

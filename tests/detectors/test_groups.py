@@ -6,12 +6,11 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, fit_path
+from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, OneClassSlabSVM, OneClassSVM, fit_path
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
@@ -146,18 +145,6 @@ def test_scikit_learn_routes_groups_through_pipelines():
         routed = steps.fit(X, groups=groups)
     alone = OneClassSVM().fit(StandardScaler().fit_transform(X), groups=groups)
     assert routed[-1].offset_ == alone.offset_
-
-
-@pytest.mark.warns("No candidate keeps the recall")
-@pytest.mark.warns("No candidate separates synthetic outliers")
-def test_a_search_hands_groups_to_its_splitter_and_what_it_chose_takes_them():
-    X, groups = grouped(20, 4)
-    search = LabelFreeSearchCV(OneClassSVM(), {"gamma": [0.1, 0.5]}, cv=GroupKFold(4)).fit(X, groups=groups)
-    assert search.n_splits_ == 4
-    chosen = search.best_estimator_
-    assert chosen.offset_ == OneClassSVM(gamma=chosen.gamma).fit(X).offset_
-    alone = OneClassSVM(gamma=chosen.gamma).fit(X, groups=groups)
-    assert clone(chosen).fit(X, groups=groups).offset_ == alone.offset_ < chosen.offset_
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def test_values_that_make_no_path_are_refused_at_once(values, text, X):
 
 
 def test_other_detectors_are_told_where_to_go(X):
-    with pytest.raises(TypeError, match="LabelFreeSearchCV"):
+    with pytest.raises(TypeError, match="pass the last step"):
         fit_path(make_pipeline(StandardScaler(), OneClassSVM()), X, gamma=[0.1])
 
 

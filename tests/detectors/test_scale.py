@@ -15,7 +15,6 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LabelFreeSearchCV,
     LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
@@ -41,7 +40,6 @@ TAKING_SCALE = {
     "window": WindowedDetector(),
     "calibrated": ConformalDetector(KernelDensityDetector()),
     "calibrated, in folds": ConformalDetector(OneClassSVM(), method="cross"),
-    "search": LabelFreeSearchCV(OneClassSVM(gamma="scale"), {"nu": [0.1]}, cv=2),
 }
 GIVEN = {
     "gamma": OneClassSlabSVM(gamma=1.0),

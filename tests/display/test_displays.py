@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -14,13 +15,13 @@ from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
     DriftMonitor,
-    LabelFreeSearchCV,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
 )
 from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
+from slabsvm.metrics import label_free_score
 from slabsvm.openset.metrics import oscr_curve
 
 
@@ -108,7 +109,7 @@ def test_scores_are_the_hill_that_draw_scores_draws(X):
 def test_displays_look_into_pipelines_and_searches(X):
     """What a pipeline or a search answers with is drawn as by the detector at its end, of the rows that it takes."""
     slab = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0))
-    search = LabelFreeSearchCV(slab, {"oneclassslabsvm__gamma": [0.5, 1.0]}, cv="leave-one-out").fit(X[:, :2])
+    search = GridSearchCV(slab, {"oneclassslabsvm__gamma": [0.5, 1.0]}, scoring=label_free_score).fit(X[:, :2])
     best = search.best_estimator_
     boundary = SlabBoundaryDisplay.from_estimator(search, X[:, :2], grid_resolution=20)
     assert boundary.planes == (best[-1].rho_lower_, best[-1].rho_upper_)
@@ -148,10 +149,6 @@ def test_displays_draw_into_axes_of_ones_own(X):
     assert not plt.get_fignums()
 
 
-def search(X):
-    return LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1, 0.2]}, cv="leave-one-out").fit(X)
-
-
 def watched(X):
     monitor = DriftMonitor(OneClassSlabSVM().fit(X[::2])).fit(X[1::2])
     monitor.update(X[:50])
@@ -168,7 +165,6 @@ DRAWINGS = {
     "draw_explanation": lambda X: displays.draw_explanation(OneClassSVM().fit(X), X[0]),
     "draw_explanations": lambda X: displays.draw_explanations(OneClassSVM().fit(X), X[:5]),
     "draw_functions": lambda X: displays.draw_functions(OneClassSVM(kernel="linear").fit(X + 9), X + 9),
-    "draw_search": lambda X: displays.draw_search(search(X)),
     "draw_monitor": lambda X: displays.draw_monitor(watched(X)),
 }
 

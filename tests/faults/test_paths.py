@@ -1,4 +1,4 @@
-"""What is written, by name: by everything that learns, answers, keeps, searches and draws."""
+"""What is written, by name: by everything that learns, answers, keeps and draws."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def hear(event, arguments):
 
 sys.addaudithook(hear)
 import numpy as np
-from slabsvm import AutoSlabSVM, LabelFreeSearchCV, OneClassSlabSVM, OpenSetClassifier
+from slabsvm import AutoSlabSVM, OneClassSlabSVM, OpenSetClassifier
 from slabsvm.command.group import slabsvm
 from slabsvm.display import ScoresDisplay
 from slabsvm.files import load, save
@@ -37,7 +37,6 @@ model.predict(X), model.score_samples(X)
 OpenSetClassifier().fit(X, np.arange(90) % 2).predict(X)
 save(model, "kept.slab")
 load("kept.slab").predict(X)
-LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1, 1.0]}, cv=2, journal="runs/search.jsonl").fit(X)
 ScoresDisplay.from_estimator(model, X).figure_.savefig("scores.png")
 parts(80, 0).to_csv("good.csv", index=False)
 for command in (
@@ -76,5 +75,5 @@ def test_nothing_is_written_but_what_is_named_and_the_compilation_cache(tmp_path
     assert beyond <= {Path(os.devnull)}
     # It has heard, and nothing is left beside what was named.
     assert {"kept.slab", "scored.csv"} <= {path.name for path in heard}
-    named = {"kept.slab", "runs", "scores.png", "good.csv", "model.slab", "scored.csv"}
+    named = {"kept.slab", "scores.png", "good.csv", "model.slab", "scored.csv"}
     assert set(os.listdir(folder)) == named

@@ -26,7 +26,6 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LabelFreeSearchCV,
     LinearOneClassSlabSVM,
     NeighboursDetector,
     OneClassSlabSVM,
@@ -373,7 +372,7 @@ def test_skl2onnx_converts_pipelines_once_it_knows_the_detectors():
     X, new = rows("any")
     register_with_skl2onnx()
     register_with_skl2onnx()
-    for model in (OneClassSlabSVM(), LabelFreeSearchCV(ConformalDetector(), {"alpha": [0.1]}), KernelDensityDetector()):
+    for model in (OneClassSlabSVM(), ConformalDetector(alpha=0.1), KernelDensityDetector()):
         pipeline = fitted(make_pipeline(StandardScaler(), model), X)
         answers = run(skl2onnx.to_onnx(pipeline, X[:1]), new)
         expected = pipeline.decision_function(new)
@@ -440,12 +439,6 @@ def test_a_table_of_times_is_refused():
     good = parts(100, 0).assign(when=pd.date_range("2024-01-01", periods=100, freq="7h"))
     with pytest.raises(TypeError, match="Column 'when' holds times, which have no form in ONNX"):
         to_onnx(fitted(make_pipeline(TableEncoder(), OneClassSVM()), good))
-
-
-def test_a_search_answers_by_its_best_detector():
-    X, new = rows("any")
-    search = fitted(LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1, 1.0]}, cv=3), X)
-    assert_agrees(search, new, np.float64)
 
 
 @pytest.mark.slow

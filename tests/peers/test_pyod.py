@@ -32,7 +32,6 @@ from sklearn.preprocessing import StandardScaler
 from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
-    LabelFreeSearchCV,
     LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
@@ -160,14 +159,6 @@ def test_training_rows_are_scored_without_themselves():
     assert detector.predict(new).mean() == pytest.approx(0.1, abs=0.03)
     learned = -detector.estimator_.decision_function(X)
     assert (-detector.estimator_.decision_function(new) > np.percentile(learned, 90)).mean() > 0.3
-
-
-@pytest.mark.warns("No candidate separates synthetic outliers")
-def test_training_rows_of_a_search_are_scored_without_themselves():
-    X = np.random.default_rng(0).normal(size=(100, 3))
-    search = LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__nu": [0.1, 0.2]})
-    detector = PyODDetector(search).fit(X)
-    np.testing.assert_array_equal(detector.decision_scores_, -detector.estimator_.best_estimator_[-1].loo_decisions_)
 
 
 def test_a_model_file_keeps_the_estimator_inside(data, tmp_path):

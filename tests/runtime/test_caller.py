@@ -11,7 +11,6 @@ import problems
 from slabsvm import (
     CalibrationWarning,
     ConformalDetector,
-    LabelFreeSearchCV,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
@@ -35,7 +34,6 @@ def told_by(action):
         GridSearchCV(OneClassSlabSVM(), {"gamma": [100.0]}, scoring=lambda model, *_: model.offset_, refit=False, cv=2),
         ConformalDetector(OneClassSVM(max_iter=1, tol=1e-12)),
         OpenSetClassifier(OneClassSVM(max_iter=1, tol=1e-12)),
-        LabelFreeSearchCV(OneClassSlabSVM(offsets="training"), {"gamma": [3.0]}, criterion="recall"),
     ],
     ids=lambda search: type(search).__name__,
 )

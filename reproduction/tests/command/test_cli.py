@@ -18,13 +18,13 @@ from click.testing import CliRunner, Result
 
 from slabsvm.command import main as start
 from slabsvm.command.group import slabsvm as main
-from slabsvm.selection import Journal
 from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.command import reproduce
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.run import terminal
 from slabsvm_reproduction.run.claim import claimed
+from slabsvm_reproduction.run.journal import Journal
 from slabsvm_reproduction.toy import experiment as toy
 from slabsvm_reproduction.toy import report as toy_report
 from slabsvm_reproduction.tuned import experiment as fair
@@ -372,7 +372,7 @@ def test_a_full_disk_is_told_with_the_file_and_the_remedy(tmp_path, monkeypatch)
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("slabsvm.selection.runs.open_regular", full)
+    monkeypatch.setattr("slabsvm_reproduction.run.journal.open_regular", full)
     result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
     assert_plain_error(result, "toy.jsonl: No space left on device. Make room and give the command again: what")
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import plots as letter_plots
 from slabsvm_reproduction.letter import report as letter_report
@@ -10,6 +9,7 @@ from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.report import tables
 from slabsvm_reproduction.report.parts import BAD, BEST, GOOD
 from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.journal import Record
 
 MEASURED = ("auroc", "recall", "expected_recall", "false_acceptance", "fit_seconds", "score_seconds")
 

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from slabsvm.command.group import slabsvm as main
-from slabsvm.selection import Record
 from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.paper import report as paper_report
 from slabsvm_reproduction.paper import runs as reproductions
 from slabsvm_reproduction.report.tables import convergence
 from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.toy import experiment as toy
 from slabsvm_reproduction.toy import report as toy_report
 from slabsvm_reproduction.voc import experiment as pascal

@@ -587,7 +587,9 @@ class TestTheCache:
                     raise OSError(28, "No space left on device")
             return open_regular(path, mode, **how)
 
-        module = {"rows": "slabsvm_reproduction.voc.feature_store", "journal": "slabsvm.selection.runs"}[where]
+        module = {"rows": "slabsvm_reproduction.voc.feature_store", "journal": "slabsvm_reproduction.run.journal"}[
+            where
+        ]
         monkeypatch.setattr(f"{module}.open_regular", full)
         with pytest.raises(DataError, match=r"Features cannot be kept in .*No space left on device\. Make room, or"):
             of_class(data, tmp_path / "full")

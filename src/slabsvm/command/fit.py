@@ -1,4 +1,4 @@
-"""The subcommand `fit`, and how tables of good rows are read, encoded and learned, here and by `tune`."""
+"""The subcommand `fit`, and how tables of good rows are read, encoded and learned."""
 
 from __future__ import annotations
 
@@ -86,13 +86,15 @@ def fit(
     if outliers is not None and detector != "auto":
         raise click.UsageError(f"--detector {detector} learns no outliers: leave --outliers out, or take auto.")
 
-    def learn(good: GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
+    with plain_errors("output", table=table, outliers=outliers, output=output):
         known, besides = None, ""
-        if outliers is not None:
-            known = outlier_rows(outliers, good.encoder, options)
-            besides = f" and {counted(len(known), 'known outlier')} of {named(outliers)}"
-        with steps("Learning") as progress:
-            model = learned(good, detector_of(detector, recall, seed, progress), known)
+        with kept_warnings() as texts:
+            good = good_rows(table, options)
+            if outliers is not None:
+                known = outlier_rows(outliers, good.encoder, options)
+                besides = f" and {counted(len(known), 'known outlier')} of {named(outliers)}"
+            with steps("Learning") as progress:
+                model = learned(good, detector_of(detector, recall, seed, progress), known)
         found = model[-1]
         decisions, rejected = getattr(found, "loo_decisions_", None), []
         if decisions is not None:
@@ -119,9 +121,7 @@ def fit(
             lines.append(
                 f"{len(rejected):,} of the learned rows would be rejected as new rows; the least normal: {few}"
             )
-        return model, facts, lines
-
-    carried_out(table, output, options, learn, as_json=as_json, outliers=outliers)
+        keep(model, output, facts, lines, texts, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -176,38 +176,23 @@ def outlier_rows(path: Path, encoder: TableEncoder, options: dict[str, Any]) -> 
     return rows
 
 
-def carried_out(
-    table: Path,
-    output: Path | None,
-    options: dict[str, Any],
-    learn: Callable[[GoodRows], tuple[Pipeline, dict[str, Any], list[str]]],
-    *,
-    as_json: bool,
-    report: Path | None = None,
-    outliers: Path | None = None,
+def keep(
+    model: Pipeline, output: Path, facts: dict[str, Any], lines: list[str], texts: list[str], *, as_json: bool
 ) -> None:
-    """Read a table of good rows, learn it, keep the model, and say what was learned: as JSON, or in lines.
+    """Write a model, and say what was learned: facts as JSON, or lines; and what is doubtful."""
+    from slabsvm import KernelDensityDetector, KernelPCADetector
+    from slabsvm.files import save
 
-    learn returns the model, facts for JSON, and lines; it may write a report.
-    """
-    with plain_errors("output", "report", table=table, outliers=outliers, output=output, report=report):
-        from slabsvm import KernelDensityDetector, KernelPCADetector
-        from slabsvm.files import save
-
-        with kept_warnings() as texts:
-            model, facts, lines = learn(good_rows(table, options))
-        if output is not None:
-            save(model, output)
-        if as_json:
-            say_json({"model": None if output is None else str(output), **facts, "warnings": texts})
-            return
-        for line in lines:
-            say(line)
-        warn(texts)
-        if output is not None:
-            keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
-            rows = "all distinct rows" if keeps_all else "its support vectors"
-            say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
+    save(model, output)
+    if as_json:
+        say_json({"model": str(output), **facts, "warnings": texts})
+        return
+    for line in lines:
+        say(line)
+    warn(texts)
+    keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
+    rows = "all distinct rows" if keeps_all else "its support vectors"
+    say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 
 def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:

@@ -13,7 +13,6 @@ from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
 from slabsvm.command.score import score
 from slabsvm.command.terminal import STATUSES, WORDS
-from slabsvm.command.tune import tune
 
 # An entry point of this group is named as its subcommand and points to a click command.
 PLUGINS = "slabsvm.commands"
@@ -72,5 +71,5 @@ def slabsvm() -> None:
     """
 
 
-for subcommand in (check, fit, score, inspect, tune):
+for subcommand in (check, fit, score, inspect):
     slabsvm.add_command(subcommand)

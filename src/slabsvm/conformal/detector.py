@@ -352,6 +352,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """The p-value of a row below all calibration rows."""
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
+    def _nominal_recall(self) -> float:
+        """Return the share of new positives that the parameters ask to be accepted."""
+        return 1.0 - self.alpha
+
     def _learn(self, X: Any, groups: Any, fit_params: Mapping[str, Any]) -> Sequence[Calibrated]:
         """Learn, calibrate and warn; return the fitted detectors with the positives that they have not learned."""
         refuse_classifier(self._detector, self)

@@ -36,12 +36,6 @@ class Answer:
 
     values: FloatArray  # (n,): how normal it holds each to be, the larger the more
     accepted: npt.NDArray[np.bool_]  # (n,)
-    weights: FloatArray | None = None  # (n,): what each row counts, where they do not count alike
-
-    @property
-    def share(self) -> float:
-        """The share of rows that are accepted, by weight."""
-        return float(np.average(self.accepted, weights=self.weights))
 
 
 def answer(detector: Any, X: Any) -> Answer:
@@ -53,26 +47,6 @@ def answer(detector: Any, X: Any) -> Answer:
     if hasattr(detector, "score_samples"):
         return Answer(_as_values(detector.score_samples(X), detector), accepted)
     return Answer(accepted.astype(np.float64), accepted)
-
-
-def left_out_answer(detector: Any, weights: FloatArray | None = None) -> Answer:
-    """Return how a fitted detector would answer each of its training rows, (n,), had it not learned that one.
-
-    Rows of weight 0, which have no such score, are left out.
-    """
-    values = left_out_decisions(detector, needed_by="cv='leave-one-out'", remedy="Use a number of folds.")
-    known = np.isfinite(values)
-    return Answer(values[known], values[known] >= 0, None if weights is None else weights[known])
-
-
-def nominal_recall(detector: Any) -> float:
-    """Return the share of new positives that a fitted detector's parameters ask to be accepted; NaN: they do not say.
-
-    That is 1 - nu, and 1 - nu_lower - nu_upper of a slab. Other libraries' detectors, which put their threshold by
-    training scores, ask for a share of the training rows.
-    """
-    final = detector[-1] if isinstance(detector, Pipeline) else detector
-    return final._nominal_recall() if isinstance(final, Detector) else np.nan
 
 
 def left_out_decisions(detector: Any, *, needed_by: str, remedy: str) -> FloatArray:
@@ -94,7 +68,7 @@ def _as_values(values: Any, detector: Any) -> FloatArray:
     if numbers.ndim != 1:
         raise ValueError(
             f"{type(detector).__name__} returns an array of shape {numbers.shape}, but a detector returns one number "
-            "for each row. Use a one-class detector: a search with positives alone needs one."
+            "for each row. Use a one-class detector."
         )
     return numbers
 

@@ -64,7 +64,7 @@ def fit_path(
     if not isinstance(model, SupportVectorDetector):
         raise TypeError(
             f"A path is for OneClassSlabSVM(), OneClassSVM() and SVDD(), not {model!r}. For a pipeline, transform the "
-            "data first and pass the last step. LabelFreeSearchCV takes any detector."
+            "data first and pass the last step."
         )
     steps = _steps(values)
     for step in steps:

@@ -4,7 +4,7 @@ All raise slabsvm.ExtraMissingError where it is not installed. What draws takes 
 new one of pyplot's, current from then on, and returns the figure.
 """
 
-from slabsvm.display.curves import CalibrationDisplay, OSCRDisplay, draw_monitor, draw_search
+from slabsvm.display.curves import CalibrationDisplay, OSCRDisplay, draw_monitor
 from slabsvm.display.explanation import draw_explanation, draw_explanations, draw_functions
 from slabsvm.display.figures import PlotsMissingError, colour_map, figure, require_matplotlib
 from slabsvm.display.scores import ScoresDisplay, SlabBoundaryDisplay, draw_scores
@@ -21,7 +21,6 @@ __all__ = [
     "draw_functions",
     "draw_monitor",
     "draw_scores",
-    "draw_search",
     "figure",
     "require_matplotlib",
 ]

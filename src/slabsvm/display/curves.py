@@ -1,9 +1,7 @@
-"""Curves: promised and measured recall, open-set classification, the course of a monitored stream, and a search."""
+"""Curves: promised and measured recall, open-set classification, and the course of a monitored stream."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,12 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.display.figures import Display, legend, lighten, next_colour, note, require_matplotlib, shown_figure
-from slabsvm.display.palette import CURVES, GREEN, INK, LINE, NOVEL, SEQUENCE, SOFT, VIOLET
+from slabsvm.display.palette import CURVES, GREEN, INK, LINE, NOVEL, SOFT, VIOLET
 from slabsvm.monitoring.course import RATES, rates
 from slabsvm.monitoring.monitor import DriftMonitor
 from slabsvm.openset.metrics import OSCR, oscr_curve
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.selection.search import is_number, named, names_of
 
 # How often chance alone stays within the band, at each rate.
 WITHIN = 0.95
@@ -194,102 +191,3 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     for axes in (above, below):
         legend(axes, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
-
-
-TITLES = {
-    "mean_recall": "Recall on held-out positives",
-    "mean_acceptance": "Synthetic outliers accepted",
-    "mean_test_score": "Score",
-}
-MOST_LINES = 12
-LETTERS_AN_INCH = 9
-# The line itself takes so many in a legend.
-LETTERS_OF_A_LINE = 8
-
-
-def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None) -> Any:
-    """Draw what a fitted search measured against one parameter, a line for each setting of the others.
-
-    A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each. Returns
-    the figure. Raises ValueError where the grid has no such parameter, or it is not a number.
-
-    Parameters
-    ----------
-    search : fitted LabelFreeSearchCV
-    parameter : str, default=None
-        The horizontal axis, by its name in the grid or the last part of it: a number in every candidate. None takes
-        "gamma" if there is one, and else the parameter with the most values.
-    figure : matplotlib Figure, default=None
-    """
-    check_is_fitted(search)
-    require_matplotlib()
-    results = search.cv_results_
-    axis = _axis(results["params"], parameter)
-    lines = _lines(results["params"], axis)
-    panels = [name for name in results if name in TITLES or name.startswith("mean_log_")]
-    panels.sort(key="mean_test_score".__eq__)
-    if "mean_log_volume" in panels:
-        # Points that sample volume represent different volumes: their number means nothing.
-        panels.remove("mean_acceptance")
-    figure = shown_figure(4.2 * len(panels), 3.6) if figure is None else figure
-    for axes, name in zip(np.ravel(figure.subplots(1, len(panels))), panels, strict=True):
-        _draw_panel(axes, results[name], lines, search.best_index_)
-        title = TITLES.get(name, name.removeprefix("mean_").replace("_", " "))
-        axes.set_title(title, loc="left", color=INK, fontsize=11)
-        lighten(axes, x=axis)
-    letters = int(LETTERS_AN_INCH * figure.get_figwidth())
-    if 1 < len(lines) <= MOST_LINES:
-        n_columns = max(1, min(3, letters // max(LETTERS_OF_A_LINE + len(label) for label, _, _ in lines)))
-        entries = figure.axes[0].get_legend_handles_labels()
-        figure.legend(*entries, loc="outside lower center", ncols=n_columns, frameon=False)
-    title = textwrap.fill(f"{search.criterion_!r} chooses {_shown(search.best_params_)}", letters)
-    figure.suptitle(title, x=0.01, ha="left", color=INK)
-    figure.set_layout_engine("constrained")
-    return figure
-
-
-def _draw_panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:
-    for number, (label, places, candidates) in enumerate(lines):
-        shade = SEQUENCE[number * len(SEQUENCE) // len(lines)]
-        axes.plot(places, values[candidates], color=shade, lw=1.6, marker="o", ms=3, label=label)
-        if best in candidates:
-            at = candidates.index(best)
-            axes.axvline(places[at], color=LINE, lw=1, zorder=0)
-            axes.plot(places[at], values[best], "o", ms=11, mfc="none", mec=NOVEL, mew=2, zorder=4)
-    every = np.concatenate([places for _, places, _ in lines])
-    if (every > 0).all() and every.max() >= 10 * every.min():
-        axes.set_xscale("log")
-    axes.grid(axis="y", color=LINE, lw=0.8)
-
-
-def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
-    """Return the full name of the parameter to draw against."""
-    names, wanted = names_of(candidates), parameter or "gamma"
-    found = named(candidates, wanted)
-    if parameter is None and found is None:
-        numeric = [name for name in names if all(is_number(candidate.get(name)) for candidate in candidates)]
-        found = max(numeric, key=lambda name: len({candidate[name] for candidate in candidates}), default=None)
-    if found is None:
-        raise ValueError(f"The grid has no parameter {wanted!r} to draw against; it has {', '.join(names) or 'none'}.")
-    if not all(is_number(candidate.get(found)) for candidate in candidates):
-        raise ValueError(f"{found} is not a number in every candidate, so nothing can be drawn against it.")
-    return found
-
-
-def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
-    """Return for each setting of the rest a label, its places on the axis in order, and the candidates there."""
-    # A line's label names the parameters in which candidates differ.
-    values = {name: {repr(candidate.get(name)) for candidate in candidates} for name in names_of(candidates)}
-    varied = [name for name in values if name != axis and len(values[name]) > 1]
-    groups: dict[str, list[int]] = {}
-    for number, candidate in enumerate(candidates):
-        groups.setdefault(_shown({name: candidate[name] for name in varied if name in candidate}), []).append(number)
-    ordered = {label: sorted(some, key=lambda number: candidates[number][axis]) for label, some in groups.items()}
-    return [(label, np.array([float(candidates[k][axis]) for k in some]), some) for label, some in ordered.items()]
-
-
-def _shown(parameters: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name.rpartition('__')[2]} {f'{value:.3g}' if is_number(value) else value}"
-        for name, value in parameters.items()
-    )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from functools import partial
 from numbers import Integral, Real
+from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.detector import CalibrationWarning
 from slabsvm.conformal.p_values import by_left_out, by_others
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Local
@@ -43,8 +45,6 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
-from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.runs import Progress, Steps, WithProgress
 
 # Fewer rows are refused.
 LEAST_ROWS = 10
@@ -62,9 +62,11 @@ MANY_FEATURES = 400
 BAGS = 3
 ONE_IN = 3
 
+Progress = Callable[[int, int, float], object]
+
 
 @parameters
-class AutoSlabSVM(WithProgress, Detector):
+class AutoSlabSVM(Detector):
     """Detector without a parameter to choose: the mean of a one-class SVM and of nearest neighbours.
 
     The members see the features in two views: standardised, and as normal scores (`NormalScores`), which heavy tails
@@ -203,6 +205,8 @@ class AutoSlabSVM(WithProgress, Detector):
 
         Warns
         -----
+        slabsvm.CalibrationWarning
+            When the rows are too few for the recall that is asked for.
         slabsvm.SlabCollapseWarning
             When rows are few, weights are uneven, copies are many, or known outliers equal rows of X. The text stays in
             `warning_`.
@@ -247,6 +251,10 @@ class AutoSlabSVM(WithProgress, Detector):
         Kinds are "one-class SVM", "neighbours" and "neighbours in some features".
         """
         return self._combination().outlier_to(rows_in_memory(self, X), 1.0 - self.recall)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what to pickle: all but the progress function, which writes to this process's terminal."""
+        return {**super().__getstate__(), "progress": None}
 
     def _combination(self) -> Combination:
         """Return the members with what they are combined by."""
@@ -355,17 +363,17 @@ class AutoSlabSVM(WithProgress, Detector):
         n_folds = folds_of(training) if alone and self.offsets == "leave-one-out" else 0
         if alone:
             self._warn_of_few(judges)
-        steps = Steps(self.progress)
+        fitted = _reporting_to(self.progress)
         # Of few groups, which folds leave out, some rows are learned: folds score all.
         learned = thinned(training, SOME_ROWS) if n_folds else training
-        combination, scores = self._combined(learned, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
+        combination, scores = self._combined(learned, lambda done, each: fitted(done, each * (1 + n_folds)))
         (rows, masses), each = training.counted, len(combination.members)
         if n_folds:
             scores = scores_by_folds(
                 training,
                 n_folds,
                 lambda others: self._combined(thinned(others, SOME_ROWS))[0],
-                lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds)),
+                lambda done: fitted(each * (1 + done), each * (1 + n_folds)),
             )
         if self.offsets == "training":
             scores = combination(training.X[rows])
@@ -485,7 +493,7 @@ class AutoSlabSVM(WithProgress, Detector):
                 f"recall={self.recall:g} is more than {counted(n, what)} can promise: a new "
                 f"one is expected to score below all of them with probability {1 - most:.2g}. Ask for a recall of "
                 f"{most:.3g} at most, or give more {'samples' if training.groups is None else 'groups'}.",
-                RecallMissedWarning,
+                CalibrationWarning,
             )
 
     @property
@@ -512,3 +520,14 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
+
+
+def _reporting_to(progress: Progress | None) -> Callable[[int, int], None]:
+    """Return what tells progress, given the fits that are done and all, of both and of the seconds left."""
+    begin = perf_counter()
+
+    def fitted(done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total, (perf_counter() - begin) / done * (total - done))
+
+    return fitted

@@ -28,6 +28,7 @@ from slabsvm.conformal.p_values import whole_up
 from slabsvm.conformal.remoteness import final_estimator
 from slabsvm.detectors.answers import answer, explanation_of, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
+from slabsvm.detectors.label_free import promised_recall
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import rounding_of
@@ -170,6 +171,9 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         smooth = OneClassSVM(gamma="scale", nu=JUDGED_OUTSIDE)
         detector = self._detector
         return Pipeline([*detector.steps[:-1], ("judge", smooth)]) if isinstance(detector, Pipeline) else smooth
+
+    def _nominal_recall(self) -> float:
+        return promised_recall(self.estimator_)
 
     def _shares(self, X: Any) -> FloatArray:
         return np.asarray(explanation_of(self.estimator_, X).less(self.offset_).shares)

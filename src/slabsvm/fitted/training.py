@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,9 +25,6 @@ from slabsvm.data.passes import STRETCH_BYTES, Local, Source
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
-
-if TYPE_CHECKING:
-    from sklearn.pipeline import Pipeline
 
 # A remainder of less than this share of a weight is rounding.
 ROUNDING = 1e-9
@@ -185,15 +182,9 @@ def routed(model: Any, weights: Any) -> dict[str, Any]:
             f"{type(final).__name__}.fit takes no sample_weight. Leave it out, repeat rows as often as their weights "
             "say, or use a detector that takes weights."
         )
-    return routed_before(model, weights) if isinstance(model, Pipeline) else {"sample_weight": weights}
-
-
-def routed_before(steps: Pipeline, weights: Any) -> dict[str, Any]:
-    """Return the same for steps of a pipeline of which none need take weights."""
-    if weights is None:
-        return {}
-    taking = [name for name, step in steps.steps if _takes_weight(step)]
-    return _to_steps(taking, "sample_weight", weights) if taking else {}
+    if not isinstance(model, Pipeline):
+        return {"sample_weight": weights}
+    return _to_steps([name for name, step in model.steps if _takes_weight(step)], "sample_weight", weights)
 
 
 def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:

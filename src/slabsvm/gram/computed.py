@@ -1,16 +1,13 @@
-"""K computed from data: on demand, tile by tile, and never held; with cheap products; or held for one kernel.
+"""K computed from data: on demand, tile by tile, and never held; with cheap products.
 
 Where K beta for all m samples costs O(m d), whatever the number of support vectors, a solver need not hold or compute
 columns of K to keep its scores up to date: the blocks of its working sets are enough.
-
-A search judges each candidate by tables of other rows, whose kernel values with the samples it asks for here, too.
-Candidates that differ in nu alone share K.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -20,7 +17,6 @@ import numpy.typing as npt
 
 from slabsvm.gram.base import TILE, Dense, Gram
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
@@ -180,41 +176,3 @@ class Explicit(Computed):
 def gram_of(kernel: Kernel, X: Rows, n_threads: int) -> Computed:
     """Return K over the rows of X, shape (m, d), with the cheapest products that the kernel allows."""
     return (Explicit if kernel.explicit else Computed)(kernel, X, n_threads)
-
-
-class OneHeld:
-    """K of the kernel that was last asked for, held, and its values between other tables and the samples.
-
-    It takes the place of `gram_of`: what makes a Gram matrix of a kernel, the samples and a number of threads.
-
-    Parameters
-    ----------
-    capacity : float
-        Bytes that the values may take. MemoryError is raised for more.
-    tables : sequence of (n, d) tables
-        As dense as the samples are.
-
-    Attributes
-    ----------
-    values : list of (n, m) arrays
-        The kernel's values between each table and the samples.
-    """
-
-    def __init__(self, capacity: float, tables: Sequence[Rows]) -> None:
-        self._capacity, self._tables = capacity, tables
-        self._key: tuple[float, bool] | None = None
-        self.values: list[AnyFloatArray] = []
-
-    def __call__(self, kernel: Kernel, samples: Rows, n_threads: int) -> Gram:
-        """Return K of an RBF kernel; the samples are the same at every call, and while gamma is, so is K."""
-        assert isinstance(kernel, RBF), "other kernels have no gamma to tell them apart by"
-        if self._key != (key := (kernel.gamma, kernel.differences)):
-            m = samples.shape[0]
-            if 8 * m * sum(table.shape[0] for table in (samples, *self._tables)) > self._capacity:
-                raise MemoryError(f"Kernel values of more than {self._capacity:.3g} bytes are not held.")
-            # Where this fails, what there was must not be taken for the other kernel's.
-            self._key = None
-            self._gram = gram_of(kernel, samples, n_threads).held()
-            self.values = [kernel(table, samples) for table in self._tables]
-            self._key = key
-        return self._gram

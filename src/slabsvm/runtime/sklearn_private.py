@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_feature_names_in, _check_method_params, _check_sample_weight, _num_samples
 
@@ -26,7 +26,6 @@ __all__ = [
     "_num_samples",
     "_safe_indexing",
     "_safe_split",
-    "validate_parameter_constraints",
     "validate_parameters",
 ]
 

@@ -17,8 +17,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import OneClassSVM
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.selection import Record
 from slabsvm_reproduction.run.counts import Counts
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.protocol import expected_warnings
 
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3

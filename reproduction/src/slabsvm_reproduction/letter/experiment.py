@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter.data import Letters
 from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import OneClassCell, measure_one_class
 
 KERNELS = printed.KERNELS

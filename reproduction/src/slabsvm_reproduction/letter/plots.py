@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from slabsvm.display import colour_map, figure
 from slabsvm.display.palette import INK, LINE
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.report import medians, of_cell
 from slabsvm_reproduction.letter.table_one import PAPER
 from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import METHODS
 from slabsvm_reproduction.run.printed import NO_KERNEL
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.letter.table_one import PAPER, REPRODUCED
 from slabsvm_reproduction.report.parts import BAD, GOOD, Grid, Part, Report
 from slabsvm_reproduction.report.tables import best_of_rows, convergence, pick
 from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import CERTIFIED, METHODS, TITLES
 from slabsvm_reproduction.run.printed import NO_KERNEL
 

@@ -20,9 +20,9 @@ from sklearn.metrics import confusion_matrix, matthews_corrcoef
 from sklearn.svm import SVC
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, OpenSetClassifier, metrics
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.data import Letters
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.provenance import VERSION
 
 N_KNOWN, N_DRAWS, ALPHA = 13, 5, 0.05

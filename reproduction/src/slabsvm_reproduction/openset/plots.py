@@ -10,13 +10,13 @@ import numpy as np
 
 from slabsvm.display import figure
 from slabsvm.display.palette import GREEN, LINE, SOFT, VIOLET
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter.plots import heat_map
 from slabsvm_reproduction.openset import experiment as openset
 from slabsvm_reproduction.openset.report import openness_levels
 from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.report.tables import pick
+from slabsvm_reproduction.run.journal import Record
 
 COLOURS = {**METHOD_COLOURS, "SVC": GREEN, "SVC-alpha": VIOLET}
 # SVDD lies on the one-class SVM, and the two SVCs are near each other.

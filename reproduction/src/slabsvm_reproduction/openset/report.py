@@ -7,10 +7,10 @@ from statistics import fmean, stdev
 from typing import Any
 
 from slabsvm import metrics
-from slabsvm.selection import Record
 from slabsvm_reproduction.openset import experiment as openset
 from slabsvm_reproduction.report.parts import BAD, BEST, GOOD, Grid, Part, Report
 from slabsvm_reproduction.report.tables import pick
+from slabsvm_reproduction.run.journal import Record
 
 # What is measured with every unknown letter: its field, its head, and whether more is better.
 MEASURED = (

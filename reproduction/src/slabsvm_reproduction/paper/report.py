@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import report as letter_report
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.report.parts import BAD, FAINT, GOOD, Grid, Part, Report
 from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.printed import TABLE_ONE, TABLE_TWO, TOY_SHARES
 from slabsvm_reproduction.toy import report as toy_report
 from slabsvm_reproduction.toy.experiment import EPSILONS, KERNELS, READINGS

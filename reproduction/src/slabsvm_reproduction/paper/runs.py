@@ -13,9 +13,9 @@ import click
 from slabsvm_reproduction.run.terminal import draw, finish, rough_duration, run_cells, show, tell
 
 if TYPE_CHECKING:
-    from slabsvm.selection import Record
     from slabsvm_reproduction.letter.data import Letters
     from slabsvm_reproduction.report.parts import Picture
+    from slabsvm_reproduction.run.journal import Record
     from slabsvm_reproduction.voc.data import VOCData
     from slabsvm_reproduction.voc.regions import Choice
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from urllib.parse import quote
 
 from slabsvm.data.files import write_whole
-from slabsvm.selection import Record
 from slabsvm_reproduction.report import markup
 from slabsvm_reproduction.report.page import page
+from slabsvm_reproduction.run.journal import Record
 
 if TYPE_CHECKING:
     from rich.table import Table

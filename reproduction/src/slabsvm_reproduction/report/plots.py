@@ -12,10 +12,10 @@ from scipy.stats import chi
 
 from slabsvm.display import figure
 from slabsvm.display.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SOFT, VIOLET
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.report.tables import PLANES, planes_values
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import TIE
 from slabsvm_reproduction.run.printed import FIGURES_EPSILON, TOY
 from slabsvm_reproduction.toy import experiment as toy

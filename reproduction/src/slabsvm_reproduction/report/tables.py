@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.demo.digits import NOMINAL_RECALL, PEER, PEER_LOO, SLAB, Evaluation, median_mcc
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.parts import BEST, Grid
 from slabsvm_reproduction.run.counts import Counts
+from slabsvm_reproduction.run.journal import Record
 
 
 def pick(records: Iterable[Record], **where: Any) -> list[Record]:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.selection import Record
 from slabsvm_reproduction.run.counts import Counts
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.provenance import VERSION
 
 # A sample on a plane counts as inside, and a copy of a training sample that is on a plane is itself on it but

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from slabsvm import SlabCollapseWarning
-from slabsvm.selection import Journal, Record
+from slabsvm_reproduction.run.journal import Journal, Record
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -19,9 +19,9 @@ import click
 from slabsvm_reproduction.run.claim import claimed
 
 if TYPE_CHECKING:
-    from slabsvm.selection import Record
     from slabsvm_reproduction.letter.data import Letters
     from slabsvm_reproduction.report.parts import Chart, Grid, Picture, Report
+    from slabsvm_reproduction.run.journal import Record
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
 GOING_ON = "goes on from there"
@@ -119,7 +119,7 @@ def run_cells(
     """Run the cells with progress, or read the records of an earlier run; say which it was."""
     from joblib import cpu_count
 
-    from slabsvm.selection import Journal
+    from slabsvm_reproduction.run.journal import Journal
     from slabsvm_reproduction.run.protocol import known_records, run
 
     journal = output / f"{name}.jsonl"

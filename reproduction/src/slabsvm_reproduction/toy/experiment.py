@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.selection import Record
 from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import TIE
 from slabsvm_reproduction.run.provenance import VERSION
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import fmean, quantiles
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.report.parts import BAD, BEST, GOOD, Grid, Part, Report
 from slabsvm_reproduction.report.tables import convergence, pick
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.printed import TOY_SHARES
 from slabsvm_reproduction.toy import experiment as toy
 from slabsvm_reproduction.toy.experiment import EPSILONS, KERNELS, READINGS, Reading

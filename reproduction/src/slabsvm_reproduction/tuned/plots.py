@@ -10,12 +10,12 @@ import numpy as np
 
 from slabsvm.display import figure
 from slabsvm.display.palette import INK, KNOWN, LINE, SOFT
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.plots import heat_map, spread
 from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.report.tables import pick
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.tuned import experiment as fair
 from slabsvm_reproduction.tuned.report import FIRST, SLAB, candidate_medians, ranking
 

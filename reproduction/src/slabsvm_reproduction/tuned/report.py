@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.parts import BAD, BEST, GOOD, Grid, Part, Report
 from slabsvm_reproduction.report.tables import best_of_rows, pick
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.tuned import experiment as fair
 from slabsvm_reproduction.tuned.comparison import SIGNIFICANT, Comparison, compare, holm
 

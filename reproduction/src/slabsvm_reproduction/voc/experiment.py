@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from slabsvm import bandwidth
 from slabsvm.kernels import NAMED
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import METHODS, TIE, measure_one_class
 from slabsvm_reproduction.run.provenance import VERSION
 from slabsvm_reproduction.voc.classes import N_FOLDS, folds

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slabsvm.data.files import beside, open_regular
-from slabsvm.selection import Journal
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.run.journal import Journal
 
 
 class FeatureStore:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import TITLES
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc.classes import N_FOLDS

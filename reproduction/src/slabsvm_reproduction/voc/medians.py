@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.report.tables import pick
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.voc.experiment import KERNELS, OTHER_GAMMAS, SLAB, Kernel
 from slabsvm_reproduction.voc.texture import BAND
 

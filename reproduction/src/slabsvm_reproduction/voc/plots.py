@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from slabsvm.display import figure
 from slabsvm.display.palette import KNOWN, LINE, NOVEL, SOFT
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.plots import heat_map
 from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.voc.experiment import COLUMNS, OFFSETS, SLAB, SWEPT, Kernel
 from slabsvm_reproduction.voc.hog import ClassFeatures, hog_picture, region_pixels
 from slabsvm_reproduction.voc.medians import (

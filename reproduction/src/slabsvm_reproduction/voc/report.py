@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.report import short
 from slabsvm_reproduction.report.parts import Grid, Part, Prose, Report
 from slabsvm_reproduction.report.tables import best_of_rows, convergence
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import CERTIFIED
 from slabsvm_reproduction.run.printed import TABLE_ONE, TABLE_TWO, VOC
 from slabsvm_reproduction.voc import classes as pascal_classes

@@ -9,7 +9,7 @@ from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from slabsvm.selection import Journal, Record
+from slabsvm_reproduction.run.journal import Journal, Record
 
 if TYPE_CHECKING:
     from slabsvm_reproduction.voc.experiment import RegionCell

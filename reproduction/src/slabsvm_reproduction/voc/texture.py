@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from slabsvm.selection import Record
+from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import decisions
 from slabsvm_reproduction.voc.coordinates import BLOCK_BYTES, FloatArray
 

@@ -197,7 +197,6 @@ OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, t
         where={"joint": lambda model: model.rule_ if isinstance(model.rule_, ClassifierRule) else None},
         give=_give_open_set,
     ),
-    "slabsvm.DistinctKFold": Entry({}),
     "slabsvm.DriftMonitor": Entry(
         {"reference": REFERENCE, "n_reference": Annotated[int, COUNT], "unit": POSITIVE, "course": Course},
         features=False,

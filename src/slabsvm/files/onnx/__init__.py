@@ -103,7 +103,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
 
     Parameters
     ----------
-    model : fitted detector of this package, search with refit=True, or pipeline that ends in one
+    model : fitted detector of this package, or pipeline that ends in one
         With a named kernel. Steps of a pipeline that are not scikit-learn's scalers are converted by skl2onnx.
     dtype : float32 or float64, default=float32
         The type of the input and the scores. All is computed in it, but where the rounding of float32 would be seen in

@@ -46,7 +46,6 @@ from slabsvm.kernels.base import WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.selection.search import LabelFreeSearchCV
 
 
 class Standing(NamedTuple):
@@ -120,11 +119,6 @@ def _(detector: Pipeline, rows: Tensor) -> Outputs:
     steps = [step for _, step in detector.steps]
     missing = any(isinstance(step, SimpleImputer) for step in steps)
     return _of_valid(rows, answer(steps[-1], after(steps[:-1], rows)), missing=missing)
-
-
-@answer.register
-def _(detector: LabelFreeSearchCV, rows: Tensor) -> Outputs:
-    return answer(detector.best_estimator_, rows)
 
 
 @answer.register

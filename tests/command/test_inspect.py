@@ -1,4 +1,4 @@
-"""The subcommands inspect and tune: what a model has learned, and what a search has seen."""
+"""The subcommand inspect: what a model has learned."""
 
 import json
 import re
@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from archive_parts import N_GOOD
 from slabsvm import SVDD, AutoSlabSVM, ConformalDetector, OneClassSVM, OpenSetClassifier, TableEncoder
-from slabsvm.command import tune as tune_command
 from slabsvm.files import load, save
 
 pytestmark = pytest.mark.numeric
@@ -158,35 +157,3 @@ def test_models_that_were_saved_from_python_are_scored_or_refused_with_a_sentenc
         shown = run("inspect", "m.slab", "--html", "m.html")
         assert isinstance(shown.exception, SystemExit | None), name
         assert (shown.exit_code == 0) == has_page, name
-
-
-class TestTune:
-    def test_shows_what_it_saw_and_writes_the_best(self, run, ready):
-        result = run("tune", ready / "good.csv", "-o", "t.slab", "--id", "serial")
-        assert result.exit_code == 0, result.output
-        lines = result.stdout.splitlines()
-        assert lines[1].split() == ["rank", "gamma", "nu_lower", "acceptance", "recall", "score"]
-        rows = [line.split() for line in lines[2:] if re.match(r" +\d+ ", line)]
-        assert len(rows) >= len(tune_command.MULTIPLES) * len(tune_command.SHARES)
-        assert [int(row[0]) for row in rows] == sorted(int(row[0]) for row in rows)
-        model = load("t.slab")
-        usual = 1 / np.count_nonzero(np.ptp(model[0].transform(pd.read_csv(ready / "good.csv")), axis=0))
-        accepted = {row[1]: float(row[3]) for row in rows[::-1]}
-        said = re.search(r"accepts ([\d.]+)% of .* usual gamma, ([\d.]+), accepts ([\d.]+)%", result.stdout)
-        found = [float(number) for number in said.groups()]
-        assert found[::2] == pytest.approx([100 * float(rows[0][3]), 100 * accepted[f"{usual:.4g}"]], abs=0.11)
-        assert found[1] == pytest.approx(usual, rel=1e-3)
-        assert model[-1].gamma == pytest.approx(float(rows[0][1]), rel=1e-3)
-        assert model[-1].nu_lower + model[-1].nu_upper == pytest.approx(float(rows[0][2]) + 0.01)
-        assert run("score", "t.slab", ready / "new.csv").stdout.splitlines()[3].split(",")[2] == "false"
-
-    @pytest.mark.slow
-    def test_as_json_with_folds_and_another_detector(self, run, ready):
-        options = ["--detector", "one-class-svm", "--criterion", "volume", "--folds", 3, "--recall", ".8", "--json"]
-        told = json.loads(run("tune", ready / "good.csv", "--id", "serial", *options).stdout)
-        assert told["model"] is None
-        assert {round(row["nu"], 12) for row in told["candidates"]} == {0.2, 0.1}
-        best = told["candidates"][0]
-        assert told["best"] == {"gamma": best["gamma"], "nu": best["nu"]}
-        assert best["rank"] == 1
-        assert not Path("t.slab").exists()

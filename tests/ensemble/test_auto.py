@@ -1,10 +1,13 @@
 """AutoSlabSVM needs no scale and no parameter, keeps the recall that it is asked for, and says what it cannot."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -13,8 +16,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
 from positives import grouped
-from slabsvm import AutoSlabSVM, NeighboursDetector, NormalScores, OneClassSVM, SlabCollapseWarning
-from slabsvm.selection.criteria import RecallMissedWarning
+from slabsvm import (
+    AutoSlabSVM,
+    CalibrationWarning,
+    NeighboursDetector,
+    NormalScores,
+    OneClassSVM,
+    SlabCollapseWarning,
+)
 from texts import texts
 
 
@@ -150,9 +159,9 @@ def test_it_names_the_outliers_among_its_rows(X):
 
 @pytest.mark.slow
 def test_a_recall_that_so_few_samples_cannot_promise_is_warned_of(X):
-    with pytest.warns(RecallMissedWarning, match=r"recall=0\.999 is more than 40 distinct.*recall of 0\.976 at most"):
+    with pytest.warns(CalibrationWarning, match=r"recall=0\.999 is more than 40 distinct.*recall of 0\.976 at most"):
         AutoSlabSVM(recall=0.999).fit(np.repeat(np.random.default_rng(0).normal(size=(40, 8)), 2, axis=0))
-    with warnings.catch_warnings(action="error", category=RecallMissedWarning):
+    with warnings.catch_warnings(action="error", category=CalibrationWarning):
         AutoSlabSVM(recall=0.99).fit(X)
 
 
@@ -173,7 +182,17 @@ def test_progress_counts_every_fit_and_what_it_raises_is_raised(X):
     model = AutoSlabSVM(progress=lambda *counts: told.append(counts)).fit(np.vstack([X + 0.01 * k for k in range(4)]))
     n_fits = len(model.members_)
     assert [counts[:2] for counts in told] == [(done, n_fits) for done in range(1, n_fits + 1)]
+    assert all(left > 0 for *_, left in told[:-1])
     assert told[-1][2] == 0.0
+
+
+def test_pickles_leave_the_progress_out_and_clones_keep_it(X):
+    model = AutoSlabSVM(progress=lambda *counts: counts)
+    for state in (model, model.fit(X)):
+        again = pickle.loads(pickle.dumps(state))  # bytes that this line made, and no stranger's
+        assert again.progress is copy.deepcopy(state).progress is None
+        assert clone(state).progress is state.progress is not None
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 @pytest.mark.slow
@@ -202,7 +221,7 @@ def test_rows_that_repeat_what_was_learned_are_accepted(name):
     generator, draw = np.random.default_rng(0), FEW_VALUES[name]
     X, new = (draw(generator, n).astype(float) for n in (900, 2000))
     with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
-        warnings.simplefilter("ignore", RecallMissedWarning)
+        warnings.simplefilter("ignore", CalibrationWarning)
         model = AutoSlabSVM().fit(X)
     # One value may have a tenth of all rows.
     assert (model.predict(new) == 1).mean() > 0.8
@@ -279,7 +298,7 @@ def test_a_weight_means_repetition(sparse, X):
     times = generator.integers(0, 4, len(X))
     rows = sp.csr_array if sparse else np.asarray
     with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
-        warnings.simplefilter("ignore", RecallMissedWarning)
+        warnings.simplefilter("ignore", CalibrationWarning)
         weighted = AutoSlabSVM().fit(rows(X), sample_weight=times)
         repeated = AutoSlabSVM().fit(rows(np.repeat(X, times, axis=0)))
     new = rows(generator.permuted(X, axis=0))
