@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
     from slabsvm.detectors.one_class_svm import OneClassSVM
     from slabsvm.detectors.path import fit_path
-    from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
     from slabsvm.ensemble.auto import AutoSlabSVM
@@ -55,7 +54,6 @@ __all__ = [
     "OneClassSVM",
     "OneClassSlabSVM",
     "OpenSetClassifier",
-    "PyODDetector",
     "SlabCollapseWarning",
     "TableEncoder",
     "TrimmedDetector",
@@ -91,7 +89,6 @@ HOMES = {
     "OneClassSVM": "detectors.one_class_svm",
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",
-    "PyODDetector": "detectors.pyod",
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "ensemble.trimmed",

@@ -45,8 +45,6 @@ from slabsvm.openset.rules import ClassifierRule, DetectorRule
 from slabsvm.runtime.objects import Array, Choice, FittedEstimator, Number, Places, Rows
 from slabsvm.tables.columns import Categories
 
-# Public classes whose import needs an extra.
-NEED_EXTRAS = {"detectors.pyod"}
 ANY = Annotated[float, Number(finite=False)]
 POSITIVE = Annotated[float, Number(above=0.0)]
 FITTED = FittedEstimator(answers="predict")
@@ -152,7 +150,7 @@ def _give_linear(found: dict[str, Any]) -> None:
         found["gamma_"] = found["map_"].gamma
 
 
-PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name, home in slabsvm.HOMES.items() if home not in NEED_EXTRAS}
+PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name in slabsvm.HOMES}
 OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
     "slabsvm.ensemble.known.OutlierClassifier": Entry(
         # What it was made by is not needed, and may be of any class.
