@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
-    from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
     from slabsvm.detectors.answers import explain, p_values
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.kernel_density import KernelDensityDetector
@@ -59,9 +58,6 @@ __all__ = [
     "TrimmedDetector",
     "WindowedDetector",
     "__version__",
-    "benjamini_hochberg",
-    "conformal_p_values",
-    "contamination",
     "explain",
     "fit_path",
     "p_values",
@@ -93,9 +89,6 @@ HOMES = {
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "ensemble.trimmed",
     "WindowedDetector": "ensemble.windowed",
-    "benjamini_hochberg": "conformal.p_values",
-    "conformal_p_values": "conformal.p_values",
-    "contamination": "conformal.p_values",
     "explain": "detectors.answers",
     "fit_path": "detectors.path",
     "p_values": "detectors.answers",

@@ -40,7 +40,6 @@ TAKING_SCALE = {
     "passes": LinearOneClassSlabSVM(feature_map="nystroem"),
     "window": WindowedDetector(),
     "calibrated": ConformalDetector(KernelDensityDetector()),
-    "calibrated, in folds": ConformalDetector(OneClassSVM(), method="cross"),
     "search": LabelFreeSearchCV(OneClassSVM(gamma="scale"), {"nu": [0.1]}, cv=2),
 }
 GIVEN = {
