@@ -44,8 +44,7 @@ MODELS = {
     "SVDD": SVDD(),
     "kernel density": KernelDensityDetector(),
     "AutoSlabSVM": AutoSlabSVM(),
-    "conformal, split": ConformalDetector(OneClassSVM(), alpha=0.1),
-    "conformal, cross": ConformalDetector(OneClassSVM(), alpha=0.1, method="cross"),
+    "conformal": ConformalDetector(OneClassSVM(), alpha=0.1),
 }
 # Groups, rows in each, features, and how far rows of a group are apart beside groups.
 SETTINGS = ((30, 8, 3, 0.1), (100, 5, 3, 0.1), (100, 5, 16, 0.2), (100, 5, 6, 0.5))

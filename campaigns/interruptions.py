@@ -61,7 +61,7 @@ LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     ),
     "average": lambda: (AutoSlabSVM(), cloud(3000)),
     "open set, 2 jobs": lambda: (OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
-    "calibrated, 2 jobs": lambda: (ConformalDetector(OneClassSlabSVM(), method="cross", n_jobs=2), cloud(6000)),
+    "calibrated": lambda: (ConformalDetector(OneClassSlabSVM()), cloud(6000)),
 }
 
 

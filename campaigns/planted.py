@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 import slabsvm.data.passes
 import slabsvm.files
-from slabsvm.conformal import detector as conformal_detector
-from slabsvm.conformal import p_values
+from slabsvm.conformal.p_values import Ranking
 from slabsvm.data import distinct
 from slabsvm.detectors import base, kernelized, linear_slab, one_class_svm
 from slabsvm.detectors.base import Detector
@@ -134,13 +133,13 @@ def offset_of_a_file() -> Any:
 )
 def the_new_one_not_counted() -> Any:
     """p-values do not count the new sample itself"""
-    return after(p_values, "combined", lambda p, _lower, _upper, count, *_: p - 1.0 / (count + 1))
+    return after(Ranking, "p_values", lambda p, ranking, *_: p - 1.0 / (ranking.count + 1))
 
 
 @found_by("test_the_p_values_of_a_calibrated_detector_count_its_calibration_scores")
 def one_more_counted() -> Any:
     """p-values count one calibration score too many"""
-    return after(conformal_detector, "combined", lambda p, _lower, _upper, count, *_: p + 1.0 / (count + 1))
+    return after(Ranking, "p_values", lambda p, ranking, *_: p + 1.0 / (ranking.count + 1))
 
 
 @found_by("test_the_order_of_rows_changes_no_bit")

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from slabsvm import ConformalDetector, OneClassSVM, conformal_p_values
+from slabsvm import ConformalDetector, OneClassSVM
 from slabsvm.display import CalibrationDisplay
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL
 
@@ -29,7 +29,10 @@ calibrated = ConformalDetector(OneClassSVM()).fit(learned)
 
 # What one would do without it: rank new scores among those of the learned rows.
 naive = OneClassSVM().fit(learned)
-naive_p = conformal_p_values(naive.score_samples(learned), naive.score_samples(new))
+rank = np.searchsorted(
+    np.sort(naive.score_samples(learned)), naive.score_samples(new), side="right"
+)
+naive_p = (1 + rank) / (len(learned) + 1)
 
 figure, axes = plt.subplots(figsize=(5.6, 5.2), layout="constrained")
 CalibrationDisplay.from_estimator(calibrated, new, name="held-out scores", ax=axes)

@@ -50,7 +50,6 @@ MODELS: dict[str, Callable[[], Any]] = {
     "linear slab, Nystroem": partial(LinearOneClassSlabSVM, feature_map="nystroem", n_components=20),
     "average": partial(AutoSlabSVM, recall=0.8),
     "calibrated": partial(ConformalDetector, alpha=0.1),
-    "calibrated, cross": partial(ConformalDetector, alpha=0.1, method="cross"),
     "open set": partial(OpenSetClassifier, alpha=0.1),
     "trimmed": TrimmedDetector,
     "window": WindowedDetector,
@@ -64,7 +63,7 @@ FEW = (
     "slab, chi2",
     "kernel PCA",
     "linear slab, Nystroem",
-    "calibrated, cross",
+    "calibrated",
     "open set",
 )
 N_SAMPLES = 60

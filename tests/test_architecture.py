@@ -47,7 +47,6 @@ HOMES = {
     "pyarrow": {"files"},
     "dask": {"data", "fitted"},
     "onnx": {"files"},
-    "pyod": {"detectors"},
     "skl2onnx": {"files"},
     "sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("fitted") :]},
 }

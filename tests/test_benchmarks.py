@@ -16,7 +16,6 @@ BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
     "additive": "results/additive-kernels.md",
-    "contamination": "results/contamination.md",
     "default_fits": "results/left-out-scores.md",
     "explain": "developers/explanations.md",
     "exported": "how-to/onnx.md",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
-    from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
     from slabsvm.detectors.answers import explain, p_values
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.kernel_density import KernelDensityDetector
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
     from slabsvm.detectors.one_class_svm import OneClassSVM
     from slabsvm.detectors.path import fit_path
-    from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
     from slabsvm.ensemble.auto import AutoSlabSVM
@@ -48,15 +46,11 @@ __all__ = [
     "OneClassSVM",
     "OneClassSlabSVM",
     "OpenSetClassifier",
-    "PyODDetector",
     "SlabCollapseWarning",
     "TableEncoder",
     "TrimmedDetector",
     "WindowedDetector",
     "__version__",
-    "benjamini_hochberg",
-    "conformal_p_values",
-    "contamination",
     "explain",
     "fit_path",
     "p_values",
@@ -80,14 +74,10 @@ HOMES = {
     "OneClassSVM": "detectors.one_class_svm",
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",
-    "PyODDetector": "detectors.pyod",
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "ensemble.trimmed",
     "WindowedDetector": "ensemble.windowed",
-    "benjamini_hochberg": "conformal.p_values",
-    "conformal_p_values": "conformal.p_values",
-    "contamination": "conformal.p_values",
     "explain": "detectors.answers",
     "fit_path": "detectors.path",
     "p_values": "detectors.answers",

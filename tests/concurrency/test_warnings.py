@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import many
-import slabsvm
 from slabsvm import DriftMonitor
 
 SHARE = 11
@@ -31,6 +30,4 @@ def test_no_call_of_a_monitor_or_a_metric_lets_a_warning_of_a_dependency_escape(
             monitor.update(rows)
             monitor.rate()
             monitor.summary()
-        p_values = slabsvm.conformal_p_values(model.decision_function(X), model.decision_function(X))
-        slabsvm.benjamini_hochberg(p_values, 0.1)
-        slabsvm.benjamini_hochberg(np.zeros(3), 0.1)
+        model.novelties(X)

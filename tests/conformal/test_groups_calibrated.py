@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.ensemble import IsolationForest
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import CalibrationWarning, ConformalDetector, KernelPCADetector, OneClassSVM
+from slabsvm import CalibrationWarning, ConformalDetector, OneClassSVM
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
@@ -17,15 +17,14 @@ pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
-def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for(method):
+def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for():
     rates, by_rows = [], []
     for seed in range(8):
         X, groups = grouped(60, 6, seed=seed)
         new, _ = grouped(400, 1, seed=100 + seed)
-        model = ConformalDetector(OneClassSVM(), alpha=0.1, method=method)
+        model = ConformalDetector(OneClassSVM(), alpha=0.1)
         rates.append((model.fit(X, groups=groups).predict(new) == -1).mean())
-        assert model.n_calibration_ == (30 if method == "split" else 60)
+        assert model.n_calibration_ == 30
         if seed < 3:
             by_rows.append((model.fit(X).predict(new) == -1).mean())
     # The rate of one calibration by n groups has a deviation of about sqrt(.09 / n), of eight .02 at most.
@@ -35,11 +34,11 @@ def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for(method):
 
 def test_each_group_counts_as_one_however_many_rows_it_has():
     X, groups = grouped(7, [1, 2, 3, 10, 50, 4, 5])
-    model = ConformalDetector(OneClassSVM(gamma=1.0).fit(X), method="prefit", alpha=0.3).fit(X, groups=groups)
+    model = ConformalDetector(FrozenEstimator(OneClassSVM(gamma=1.0).fit(X)), alpha=0.3).fit(X, groups=groups)
     assert model.n_calibration_ == 7
-    scores = model.estimators_[0].decision_function(X)
+    scores = model.estimator_.decision_function(X)
     new, _ = grouped(50, 1, seed=5)
-    below = scores[None] <= model.estimators_[0].decision_function(new)[:, None]
+    below = scores[None] <= model.estimator_.decision_function(new)[:, None]
     shares = np.stack([below[:, groups == name].mean(axis=1) for name in np.unique(groups)]).sum(axis=0)
     np.testing.assert_allclose(model.p_values(new), (1 + np.ceil(shares - 1e-9)) / 8)
 
@@ -48,7 +47,7 @@ def test_weights_are_rows_of_the_group():
     X, groups = grouped(5, [4, 5, 6, 7, 3])
     weights = np.random.default_rng(0).integers(1, 4, len(X))
     fitted, new = OneClassSVM(gamma=1.0).fit(X), grouped(30, 1, seed=5)[0]
-    model = ConformalDetector(fitted, method="prefit", alpha=0.4)
+    model = ConformalDetector(FrozenEstimator(fitted), alpha=0.4)
     weighed = model.fit(X, groups=groups, sample_weight=weights).p_values(new)
     repeated = model.fit(np.repeat(X, weights, axis=0), groups=np.repeat(groups, weights)).p_values(new)
     np.testing.assert_array_equal(weighed, repeated)
@@ -58,11 +57,11 @@ def test_detectors_of_any_library_and_pipelines_have_groups():
     X, groups = grouped(40, 3)
     for detector in (IsolationForest(random_state=0), make_pipeline(StandardScaler(), OneClassSVM())):
         model = ConformalDetector(detector, alpha=0.1).fit(X, groups=groups)
-        held_out = np.unique(groups[model.held_out_[0]])
+        held_out = np.unique(groups[model.held_out_])
         assert len(held_out) == model.n_calibration_ == 20
-        assert np.isin(groups, held_out).sum() == len(model.held_out_[0])
-    steps = model.estimators_[0]
-    learned = np.setdiff1d(np.arange(len(X)), model.held_out_[0])
+        assert np.isin(groups, held_out).sum() == len(model.held_out_)
+    steps = model.estimator_
+    learned = np.setdiff1d(np.arange(len(X)), model.held_out_)
     alone = OneClassSVM().fit(steps[0].transform(X[learned]), groups=groups[learned])
     assert steps[-1].offset_ == alone.offset_
 
@@ -80,23 +79,12 @@ def test_under_metadata_routing_pipelines_get_groups_and_weights():
         routed = ConformalDetector(asking, alpha=0.2).fit(X, **given)
     unrouted = ConformalDetector(plain, alpha=0.2).fit(X, **given)
     np.testing.assert_array_equal(routed.p_values(X), unrouted.p_values(X))
-    assert routed.estimators_[0][-1].offset_ == unrouted.estimators_[0][-1].offset_
-
-
-@pytest.mark.warns("The groups parameter is ignored by KFold")
-def test_a_splitter_keeps_groups_whole_or_is_refused():
-    X, groups = grouped(20, 4)
-    model = ConformalDetector(OneClassSVM(), method="cross", alpha=0.1)
-    assert model.set_params(cv=GroupKFold(4)).fit(X, groups=groups).n_calibration_ == 20
-    with pytest.raises(ValueError, match=r"The folds of cv split the rows of one group.*GroupKFold"):
-        model.set_params(cv=KFold(4, shuffle=True, random_state=0)).fit(X, groups=groups)
+    assert routed.estimator_[-1].offset_ == unrouted.estimator_[-1].offset_
 
 
 def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
     X, groups = grouped(12, 4)
-    with pytest.raises(ValueError, match=r"a detector whose fit takes groups.*KernelPCADetector does not"):
-        ConformalDetector(KernelPCADetector(), method="leave-one-out").fit(X, groups=groups)
-    with pytest.raises(ValueError, match=r"number of groups = 1 with method='split'.*Give more groups"):
+    with pytest.raises(ValueError, match=r"number of groups = 1: .*Give more groups"):
         ConformalDetector(OneClassSVM()).fit(X, groups=np.zeros(48))
     with pytest.raises(ValueError, match=r"groups must name the group of each row.*\(47,\)"):
         ConformalDetector(OneClassSVM()).fit(X, groups=groups[1:])
@@ -106,6 +94,6 @@ def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
 
 def test_a_file_keeps_what_groups_calibrate(tmp_path):
     X, groups = grouped(40, 3)
-    model = ConformalDetector(OneClassSVM(), alpha=0.1, method="leave-one-out").fit(X, groups=groups)
+    model = ConformalDetector(OneClassSVM(), alpha=0.1).fit(X, groups=groups)
     save(model, tmp_path / "model.slab")
     np.testing.assert_array_equal(load(tmp_path / "model.slab").p_values(X), model.p_values(X))

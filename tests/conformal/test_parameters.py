@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from slabsvm import ConformalDetector, OneClassSVM, benjamini_hochberg
-from slabsvm.conformal.held_out import fit_arguments, splits_of
+from slabsvm import ConformalDetector, OneClassSVM
+from slabsvm.conformal.held_out import fit_arguments, parted
 
 pytestmark = pytest.mark.numeric
 
@@ -29,13 +29,8 @@ def calibrated(X):
         ("alpha", 0.0),
         ("alpha", 1.0),
         ("alpha", "much"),
-        ("method", "splitt"),
-        ("two_sided", "yes"),
         ("calibration_size", 0.0),
         ("calibration_size", 1.0),
-        ("cv", 1),
-        ("cv", None),
-        ("n_jobs", "all"),
         ("random_state", "seed"),
     ],
 )
@@ -61,67 +56,46 @@ def test_rows_of_other_features_are_refused(detector, X):
 
 def test_a_calibration_without_a_doubt_says_nothing(X):
     with warnings.catch_warnings(action="error"):
-        for method in ("split", "leave-one-out"):
-            ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2, method=method).fit(X)
+        ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2).fit(X)
 
 
-def test_numbers_of_one_and_of_two_sides_are_by_hand(X):
-    # 30 rows calibrate: steps of 1/31, and of twice that from two sides.
+def test_the_numbers_are_by_hand(X):
+    # 30 rows calibrate: steps of 1/31.
     one = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2).fit(X)
-    two = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2, two_sided=True).fit(X)
-    assert one.n_calibration_ == two.n_calibration_ == 30
+    assert one.n_calibration_ == 30
     assert one.smallest_p_value_ == pytest.approx(1 / 31)
-    assert two.smallest_p_value_ == pytest.approx(2 / 31)
-    # .2 x 31 is 6.2 steps, of which 6 are rejected; three of twice the size from two sides.
+    # .2 x 31 is 6.2 steps, of which 6 are rejected.
     assert one.offset_ == one.level(0.2) == pytest.approx(6 / 31)
-    assert two.offset_ == two.level(0.2) == pytest.approx(6 / 31)
     assert one.level(0.1) == pytest.approx(3 / 31)
-    assert two.level(0.1) == pytest.approx(2 / 31)
-    assert one.level(0.01) == two.level(0.05) == 0.0
+    assert one.level(0.01) == 0.0
     assert one.out_of_reach_ == 0.0
-
-
-def test_novelties_are_those_of_benjamini_and_hochberg_at_a_tenth(X):
-    detector = ConformalDetector(OneClassSVM(gamma=0.1), method="leave-one-out", alpha=0.2).fit(X)
-    rows = np.concatenate([X[:4], np.full((4, 2), 9.0)])
-    expected = benjamini_hochberg(detector.p_values(rows), 0.1)
-    assert 0 < expected.sum() < len(rows)
-    np.testing.assert_array_equal(detector.novelties(rows), expected)
 
 
 # Which rows are held out
 
 
-def splits(rows, groups=None, *, method="split", share=0.5, cv=5):
-    given = fit_arguments(rows, groups, {})
-    return splits_of(given, method=method, cv=cv, share=share, random=np.random.RandomState(0))
+def split(rows, groups=None, share=0.5):
+    return parted(fit_arguments(rows, groups, {}), share, np.random.RandomState(0))
 
 
 @pytest.mark.parametrize(("share", "held"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.8, 8)])
 def test_the_share_that_is_held_out_is_rounded_down_and_never_nothing(share, held):
-    ((learned, held_out),) = splits(np.arange(10.0)[:, None], share=share)
+    learned, held_out = split(np.arange(10.0)[:, None], share=share)
     assert len(held_out) == held
     np.testing.assert_array_equal(np.sort(np.concatenate([learned, held_out])), np.arange(10))
 
 
 def test_whole_groups_are_held_out():
     rows, groups = np.zeros((6, 1)), np.array([2, 2, 0, 1, 1, 0])
-    ((learned, held_out),) = splits(rows, groups, share=0.4)
+    learned, held_out = split(rows, groups, share=0.4)
     assert len(np.unique(groups[held_out])) == 1
     assert not np.isin(groups[learned], groups[held_out]).any()
-    assert [len(held_out) for _, held_out in splits(rows, groups, method="cross")] == [2, 2, 2]
     # Two groups will do, one to learn and one to hold out; of rows two are learned at least.
-    assert len(splits(rows[:4], [0, 0, 1, 1], method="cross", cv=2)) == 2
+    assert [len(some) for some in split(rows[:4], [0, 0, 1, 1])] == [2, 2]
     with pytest.raises(ValueError, match="at least 1 groups"):
-        splits(rows[:4], np.zeros(4))
-    with pytest.raises(ValueError, match="n_samples = 2 with method='split': at least 2 samples"):
-        splits(np.zeros((2, 1)))
-
-
-def test_folds_are_no_more_than_rows_and_hold_each_out_once():
-    folds = splits(np.arange(3.0)[:, None], method="cross")
-    np.testing.assert_array_equal(np.sort(np.concatenate([held for _, held in folds])), np.arange(3))
-    assert [len(learned) for learned, _ in folds] == [2, 2, 2]
+        split(rows[:4], np.zeros(4))
+    with pytest.raises(ValueError, match="n_samples = 2: at least 2 samples"):
+        split(np.zeros((2, 1)))
 
 
 def test_rows_of_a_group_count_by_their_share_of_its_weight():

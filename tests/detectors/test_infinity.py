@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import roc_auc_score
 
@@ -360,7 +361,7 @@ def test_the_remedy_brings_the_rate_nearer_to_what_was_asked(name):
         X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
         with warnings.catch_warnings(action="ignore"):
             half = DETECTORS[name](**WIDE).fit(X[:150])
-            models = DETECTORS[name](**WIDE).fit(X), ConformalDetector(half, method="prefit", alpha=0.11).fit(X[150:])
+            models = DETECTORS[name](**WIDE).fit(X), ConformalDetector(FrozenEstimator(half), alpha=0.11).fit(X[150:])
         for rates, model in zip((plain, wrapped), models, strict=True):
             rates.append((model.predict(new) == 1).mean())
     # Half of the rows hold ties of the slab: of ten draws it accepts .94.

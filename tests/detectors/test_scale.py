@@ -39,7 +39,6 @@ TAKING_SCALE = {
     "passes": LinearOneClassSlabSVM(feature_map="nystroem"),
     "window": WindowedDetector(),
     "calibrated": ConformalDetector(KernelDensityDetector()),
-    "calibrated, in folds": ConformalDetector(OneClassSVM(), method="cross"),
 }
 GIVEN = {
     "gamma": OneClassSlabSVM(gamma=1.0),

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
@@ -260,7 +261,7 @@ def test_a_file_without_training_rows_predicts_and_says_what_it_cannot(tmp_path)
 def test_it_is_calibrated_and_monitored_as_any_other():
     window = WindowedDetector(OneClassSlabSVM(gamma="scale")).fit(ROWS)
     recent = RNG.normal(0.3, size=(99, 3))
-    calibrated = ConformalDetector(window, method="prefit", alpha=0.1).fit(recent)
+    calibrated = ConformalDetector(FrozenEstimator(window), alpha=0.1).fit(recent)
     assert (calibrated.predict(recent) == -1).mean() == pytest.approx(0.1, abs=0.011)
     assert DriftMonitor(calibrated).fit().n_reference_ == 99
     assert window.n_seen_ == 120

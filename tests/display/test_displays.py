@@ -59,7 +59,7 @@ def test_a_boundary_of_one_plane_and_of_new_rows(X):
 
 @pytest.mark.slow
 def test_calibration_is_the_share_accepted_at_each_rate(X):
-    model = ConformalDetector(method="leave-one-out").fit(X[:80])
+    model = ConformalDetector().fit(X[:80])
     display = CalibrationDisplay.from_estimator(model, X[80:])
     for promised, measured in zip(display.promised[::20], display.measured[::20], strict=True):
         assert measured == pytest.approx((model.p_values(X[80:]) > 1.0 - promised + 1e-12).mean(), abs=1e-9)
@@ -117,7 +117,7 @@ def test_displays_look_into_pipelines_and_searches(X):
     assert np.array_equal(hill.learned, best[-1].loo_scores_)
     assert np.array_equal(hill.new, best[-1].project(best[0].transform(X[:5, :2])))
 
-    calibrated = make_pipeline(StandardScaler(), ConformalDetector(method="leave-one-out")).fit(X[:80])
+    calibrated = make_pipeline(StandardScaler(), ConformalDetector()).fit(X[:80])
     display = CalibrationDisplay.from_estimator(calibrated, X[80:])
     by_hand = CalibrationDisplay.from_estimator(calibrated[-1], calibrated[0].transform(X[80:]))
     assert np.array_equal(display.measured, by_hand.measured)

@@ -8,9 +8,9 @@ import pytest
 
 import many
 from slabsvm import AutoSlabSVM
-from slabsvm.conformal.p_values import by_others
 from slabsvm.data.passes import Local
 from slabsvm.ensemble.members import Sample
+from slabsvm.ensemble.thresholds import by_others
 
 pytestmark = pytest.mark.numeric
 

@@ -223,8 +223,8 @@ def test_a_kernel_of_features_that_are_not_negative_has_such_samples(saved, tmp_
 @pytest.mark.parametrize(
     ("place", "number", "text"),
     [
-        ("calibrated rankings.0.near.weights", -1.0, "must hold numbers from 0 on"),
-        ("calibrated rankings.0.near.values", -1e300, "must be in ascending order"),
+        ("calibrated ranking.weights", -1.0, "must hold numbers from 0 on"),
+        ("calibrated ranking.values", -1e300, "must be in ascending order"),
         ("auto members.0.surprise.scores", -1e300, "must be in ascending order"),
         ("auto members.0.surprise.scores", np.nan, "holds NaN"),
         ("rbf support.rows", 40, "must hold numbers from 0 on that are less than 40"),

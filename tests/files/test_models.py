@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import OutlierMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -155,9 +156,9 @@ def test_a_detector_of_a_kernel_matrix_comes_back(detector, path):
         AutoSlabSVM(offsets="training"),
         AutoSlabSVM(max_fit_samples=40, progress=print),
         ConformalDetector(),
-        ConformalDetector(two_sided=True, method="leave-one-out"),
+        ConformalDetector(KernelDensityDetector()),
         ConformalDetector(make_pipeline(StandardScaler(), OneClassSVM())),
-        ConformalDetector(OneClassSVM(kernel="linear").fit(X), method="prefit"),
+        ConformalDetector(FrozenEstimator(OneClassSVM(kernel="linear").fit(X))),
         make_pipeline(StandardScaler(), OneClassSlabSVM()),
         make_pipeline(MinMaxScaler(clip=True), HellingerMap(), LinearOneClassSlabSVM()),
         make_pipeline(MaxAbsScaler(), IntersectionMap(), OneClassSVM(kernel="linear")),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM as TheirOneClassSVM
@@ -188,17 +189,17 @@ class TestReference:
         assert (monitor.reference_, monitor.n_reference_) == ("held-out", 200)
         assert "nearly" not in monitor.summary()
         # The same ranks as those of the rows themselves.
-        rows = np.concatenate([TRAINING, REFERENCE])[detector.held_out_[0]]
+        rows = np.concatenate([TRAINING, REFERENCE])[detector.held_out_]
         by_rows = DriftMonitor(detector).fit(rows)
         np.testing.assert_array_equal(monitor.update(STREAM).p_value, by_rows.update(STREAM).p_value)
 
     def test_weights_of_calibration_rows_are_counts(self):
         counts = np.random.default_rng(1).integers(0, 3, len(REFERENCE))
-        weighed = ConformalDetector(DETECTOR, method="prefit").fit(REFERENCE, sample_weight=counts)
-        repeated = ConformalDetector(DETECTOR, method="prefit").fit(np.repeat(REFERENCE, counts, axis=0))
+        weighed = ConformalDetector(FrozenEstimator(DETECTOR)).fit(REFERENCE, sample_weight=counts)
+        repeated = ConformalDetector(FrozenEstimator(DETECTOR)).fit(np.repeat(REFERENCE, counts, axis=0))
         one, other = DriftMonitor(weighed).fit(), DriftMonitor(repeated).fit()
         np.testing.assert_array_equal(one.update(STREAM).p_value, other.update(STREAM).p_value)
-        halves = ConformalDetector(DETECTOR, method="prefit").fit(REFERENCE, sample_weight=counts / 2)
+        halves = ConformalDetector(FrozenEstimator(DETECTOR)).fit(REFERENCE, sample_weight=counts / 2)
         with pytest.raises(ValueError, match=r"not counts\. Give rows that the estimator has not learned"):
             DriftMonitor(halves).fit()
 
@@ -208,9 +209,8 @@ class TestReference:
             DETECTOR,
             AutoSlabSVM().fit(TRAINING),
             make_pipeline(StandardScaler(), OneClassSVM()).fit(TRAINING),
-            ConformalDetector(method="leave-one-out").fit(TRAINING),
         ],
-        ids=["slab", "auto", "pipeline", "calibrated"],
+        ids=["slab", "auto", "pipeline"],
     )
     def test_leave_one_out_scores_stand_in_and_are_named(self, detector):
         monitor = DriftMonitor(detector).fit()
@@ -225,10 +225,9 @@ class TestReference:
         [
             TheirOneClassSVM().fit(TRAINING),
             make_pipeline(StandardScaler(), TheirOneClassSVM(gamma=0.1)).fit(TRAINING),
-            ConformalDetector(method="cross").fit(TRAINING),
-            ConformalDetector(OneClassSVM(), two_sided=True).fit(TRAINING),
+            ConformalDetector().fit(TRAINING),
         ],
-        ids=["theirs", "pipeline", "cross", "two sides"],
+        ids=["theirs", "pipeline", "calibrated"],
     )
     def test_rows_held_out_serve_any_detector(self, detector):
         monitor = DriftMonitor(detector).fit(REFERENCE)
@@ -246,7 +245,6 @@ class TestReference:
             AutoSlabSVM(),
             make_pipeline(StandardScaler(), PCA(2), OneClassSVM()),
             ConformalDetector(),
-            ConformalDetector(method="cross"),
             LinearOneClassSlabSVM(feature_map="nystroem"),
             TrimmedDetector(OneClassSVM()),
             WindowedDetector(OneClassSVM(), n_rows=300),
@@ -291,10 +289,8 @@ class TestReference:
         learned, held_out = booleans(rng, 200), booleans(rng, 200)
         with pytest.raises(ValueError, match=r"repeat others.*fit\(X\)"):
             DriftMonitor(ConformalDetector().fit(np.concatenate([learned, held_out]))).fit()
-        with pytest.raises(ValueError, match=r"repeat others.*fit\(X\)"):
-            DriftMonitor(ConformalDetector(method="leave-one-out").fit(learned)).fit()
-        prefit = ConformalDetector(OneClassSVM().fit(learned), method="prefit").fit(held_out)
-        assert DriftMonitor(prefit).fit().n_reference_ == 200
+        by_the_user = ConformalDetector(FrozenEstimator(OneClassSVM().fit(learned))).fit(held_out)
+        assert DriftMonitor(by_the_user).fit().n_reference_ == 200
 
     def test_a_row_given_twice_among_many_is_no_reason_to_refuse(self):
         model = OneClassSVM().fit(np.concatenate([TRAINING, TRAINING[:2]]))
@@ -367,10 +363,9 @@ class TestRefusals:
         ("detector", "words"),
         [
             (TheirOneClassSVM().fit(TRAINING), "leave-one-out scores.*Give rows that the estimator has not learned"),
-            (ConformalDetector(method="cross").fit(TRAINING), "by another model"),
             (CLASSIFIER, "keeps no rows"),
         ],
-        ids=["theirs", "cross", "classifier"],
+        ids=["theirs", "classifier"],
     )
     def test_estimators_without_scores_of_their_own(self, detector, words):
         with pytest.raises(ValueError, match=words):

@@ -79,10 +79,10 @@ def symmetric_p_values(model: OpenSetClassifier, X, y, new, own: str) -> np.ndar
     held, truth = [], []
     for label, one in zip(classes, model.models_, strict=True):
         rows = X[y == label]
-        held.append(rows[one.held_out_[0]])
+        held.append(rows[one.held_out_])
         truth += [classes.index(label)] * len(held[-1])
     held, truth = np.concatenate(held), np.array(truth)
-    scored = [one.estimators_[0] for one in model.models_]
+    scored = [one.estimator_ for one in model.models_]
     found = []
     for row in new:
         every, label = np.vstack([held, row]), np.append(truth, classes.index(own))
@@ -275,12 +275,12 @@ def test_weights_reach_the_classifier_and_count_in_calibration(known):
     learned, held = [], []
     for label, one in zip("abc", model.models_, strict=True):
         own = np.flatnonzero((y == label) & (weights > 0))
-        learned.append(np.delete(own, one.held_out_[0]))
-        held.append(own[one.held_out_[0]])
+        learned.append(np.delete(own, one.held_out_))
+        held.append(own[one.held_out_])
     learned, held = np.concatenate(learned), np.concatenate(held)
     alone = LogisticRegression().fit(X[learned], y[learned], sample_weight=weights[learned])
     np.testing.assert_array_equal(model.classifier_.coef_, alone.coef_)
-    assert model.rule_.n_calibration == weights[held].sum()
+    assert model.rule_.held_out.count == weights[held].sum()
     even, none = clone(make).fit(X, y, sample_weight=np.ones(len(y))), clone(make).fit(X, y)
     np.testing.assert_array_equal(even.decisions(X), none.decisions(X))
     with pytest.raises(ValueError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):

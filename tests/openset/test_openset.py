@@ -186,7 +186,7 @@ def test_a_class_of_one_or_two_samples_is_learned_and_calibrates_nothing(count, 
     with pytest.warns(CalibrationWarning, match="Class 'rare' has too few"):
         model = OpenSetClassifier(OneClassSVM(), classifier=classifier).fit(*with_rare)
     if classifier:
-        assert model.rule_.n_calibration == 90
+        assert model.rule_.held_out.count == 90
     assert model.predict([[50.0, 50.0]])[0] == "rare"
     assert np.mean(model.predict(X) == y) > 0.8
 

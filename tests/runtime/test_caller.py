@@ -43,7 +43,6 @@ def test_what_is_fitted_inside_points_to_the_callers_line(search):
     assert {warning.filename for warning in told} == {__file__}
 
 
-@pytest.mark.parametrize("method", ["split", "cross"])
 @pytest.mark.parametrize(
     ("detector", "rows"),
     [
@@ -53,9 +52,9 @@ def test_what_is_fitted_inside_points_to_the_callers_line(search):
         (problems.FAMILY["one-class SVM"](), GRID),
     ],
 )
-def test_a_calibrated_detector_says_nothing_of_the_thresholds_that_it_replaces(detector, rows, method):
+def test_a_calibrated_detector_says_nothing_of_the_thresholds_that_it_replaces(detector, rows):
     assert any(warning.category is SlabCollapseWarning for warning in told_by(lambda: detector.fit(rows)))
-    assert not told_by(lambda: ConformalDetector(detector, method=method).fit(rows))
+    assert not told_by(lambda: ConformalDetector(detector).fit(rows))
 
 
 def test_a_calibrated_detector_that_tells_nothing_apart_says_so_itself():

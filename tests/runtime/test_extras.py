@@ -1,6 +1,5 @@
 """Where the library of an extra is missing, one kind of error says in one wording which extra brings it."""
 
-import importlib
 import pickle
 import re
 import sys
@@ -21,7 +20,6 @@ from slabsvm.files.tables import Reading, whole
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # Nothing here asks for Dask: who passes its arrays has it. The others are for those who work on this repository.
 ASKED_BY_NOBODY = {"campaigns", "dask", "test", "benchmarks", "browser", "docs", "dev"}
-ADAPTER = "slabsvm.detectors.pyod"
 X = np.random.default_rng(0).normal(size=(30, 3))
 WORDING = r"(.+) needs ([\w-]+), which is not installed\. Install it with: pip install 'slabsvm\[(\w+)\]'"
 
@@ -43,10 +41,6 @@ def projected(folder):
     to_onnx(make_pipeline(GaussianRandomProjection(2, random_state=0), OneClassSlabSVM()).fit(X))
 
 
-def pyod_detector(folder):
-    importlib.import_module(ADAPTER).PyODDetector()
-
-
 NEEDS = [
     ("plots", "matplotlib", drawn),
     ("tables", "pandas", read("rows.csv")),
@@ -54,7 +48,6 @@ NEEDS = [
     ("xlsx", "openpyxl", read("rows.xlsx")),
     ("onnx", "onnx", lambda _: to_onnx(OneClassSlabSVM().fit(X))),
     ("onnx", "skl2onnx", projected),
-    ("pyod", "pyod", pyod_detector),
     ("command", "click", lambda _: main()),
     ("command", "rich", lambda _: main()),
 ]
@@ -65,9 +58,6 @@ def hide(library, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
-    # Whether or not it was imported before: set, so that it is put back, and forgotten.
-    monkeypatch.setitem(sys.modules, ADAPTER, None)
-    monkeypatch.delitem(sys.modules, ADAPTER)
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@
         `${found}they score higher than rows that were left out, or lie on the threshold, which counts as inside. If ` +
         `new rows will repeat training rows in the same way, expect ${percent(expected, 1)} of new positives to be ` +
         "accepted, and outliers that repeat these too. Set the threshold from rows held out at random: " +
-        "ConformalDetector(model, method='prefit'). Rows with equal scores are accepted or rejected together, there " +
+        "ConformalDetector(FrozenEstimator(model)). Rows with equal scores are accepted or rejected together, there " +
         "too. With few distinct values, ask for more to be rejected."
       );
     }

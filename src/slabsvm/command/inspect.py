@@ -82,18 +82,20 @@ def facts(model: Pipeline, path: Path) -> dict[str, Any]:
 
 def parts(detector: Any) -> list[Any]:
     """Return the models that a detector asks, itself if it asks no others."""
+    inner = getattr(detector, "members_", None) or _wrapped(detector)
+    return [part for one in inner for part in parts(one)] if inner else [detector]
+
+
+def _wrapped(detector: Any) -> list[Any]:
+    """Return the detector that another one calibrates, or nothing."""
     from slabsvm.detectors.answers import final_detector
 
-    inner = getattr(detector, "members_", None) or getattr(detector, "estimators_", None)
-    return [part for one in inner for part in parts(final_detector(one))] if inner else [detector]
+    return [final_detector(detector.estimator_)] if hasattr(detector, "estimator_") else []
 
 
 def warnings_of(detector: Any) -> list[str]:
     """Return what the fits of a detector and its parts have warned of and kept, each once."""
-    from slabsvm.detectors.answers import final_detector
-
-    inner = map(final_detector, getattr(detector, "estimators_", None) or ())
-    texts = [getattr(one, "warning_", "") for one in (detector, *inner)]
+    texts = [getattr(one, "warning_", "") for one in (detector, *_wrapped(detector))]
     return list(dict.fromkeys(text for text in texts if text))
 
 
@@ -115,8 +117,6 @@ def said(model: Pipeline, path: Path) -> list[str]:
 
 def summary(detector: Any) -> list[str]:
     """Return what a detector says of its fit, or what its attributes say."""
-    from slabsvm.detectors.answers import final_detector
-
     if hasattr(detector, "summary"):
         return str(detector.summary()).splitlines()
     lines = [f"{type(detector).__name__}: rows with a score of at least {detector.offset_:.4g} are accepted"]
@@ -129,8 +129,8 @@ def summary(detector: Any) -> list[str]:
     lines += [] if share is None else [f"  recall           {share:.1%} expected"]
     found = list(_part(detector).items())[1:]
     lines += [f"  {name.replace('_', ' '):<16} {short(value)}" for name, value in found]
-    for inner in getattr(detector, "estimators_", ()):
-        lines += [f"  {line}" for line in summary(final_detector(inner))]
+    for inner in _wrapped(detector):
+        lines += [f"  {line}" for line in summary(inner)]
     return lines
 
 
@@ -154,12 +154,11 @@ def short(value: Any) -> str:
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
     from slabsvm.command.report import document, table
-    from slabsvm.detectors.answers import final_detector
     from slabsvm.display import draw_scores
     from slabsvm.display.figures import hidden_figure, svg
 
     drawn: list[str] = []
-    for one in map(final_detector, (model[-1], *getattr(model[-1], "estimators_", ()))):
+    for one in (model[-1], *_wrapped(model[-1])):
         if hasattr(one, "loo_scores_"):
             picture = draw_scores(one, figure=hidden_figure(8.0, 6.0 if hasattr(one, "members_") else 3.6))
             drawn.append(f'<div class="paper">{svg(picture, str(len(drawn)))}</div>')

@@ -1,58 +1,54 @@
 """A threshold at a false-alarm rate, around any detector.
 
-P(p <= alpha) <= alpha holds with *split* for any data and model. With *cross* (Vovk 2015; Barber et al. 2021) scores
-are only compared within one model; the guarantee is 2 alpha, the rate in practice near alpha. *Leave-one-out* has none.
+P(p <= alpha) <= alpha holds for any data and model, with rows that the detector has not learned.
 
-Rows out of the reach of an RBF kernel come below all others (`slabsvm.conformal.remoteness`). Each calibration ends
-with the p-value of a row infinitely far away, and warns where that row would be accepted.
+Rows out of the reach of an RBF kernel come below all others (`slabsvm.conformal.far`). Each calibration ends with the
+p-value of a row infinitely far away, and warns where that row would be accepted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils import get_tags, indexable
-from sklearn.utils.validation import check_is_fitted, validate_data
+from scipy.stats import false_discovery_control
+from sklearn.base import OutlierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.held_out import Calibrated, FitArguments, calibrated, fit_arguments
-from slabsvm.conformal.p_values import (
-    MOST_SAMPLES,
-    WHOLE,
-    Tail,
-    benjamini_hochberg,
-    combined,
-    combined_graded,
-    largest_rejected,
-    pooled,
-    ranked,
-    whole_down,
-    whole_up,
-)
-from slabsvm.conformal.remoteness import deciding_reach, far_rows, final_estimator, largest_answer, limit_of
-from slabsvm.data.checks import reading
-from slabsvm.detectors.answers import answer, explanation_of, refuse_classifier
+from slabsvm.conformal.far import far_rows, largest_answer, limit_of, ordered
+from slabsvm.conformal.held_out import FitArguments, fit_arguments, parted
+from slabsvm.conformal.p_values import MOST_SAMPLES, WHOLE, largest_rejected, ranked, whole_up
+from slabsvm.detectors.answers import explanation_of, final_estimator, refuse_classifier, refuse_other_polarity
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.fitted.explanation import Explanation, mean_of
-from slabsvm.fitted.recall import alike, misjudged_repeats, nearly_copied, too_uneven
-from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.caller import warn
+from slabsvm.detectors.wrapping import Wrapping
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.recall import alike, nearly_copied, too_uneven
+from slabsvm.fitted.training import fit_with
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.caller import silenced, warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples, _safe_indexing
+from slabsvm.runtime.sklearn_private import (
+    HasMethods,
+    Interval,
+    _check_method_params,
+    _fit_context,
+    _safe_indexing,
+    _safe_split,
+)
 
-METHODS = ("split", "cross", "leave-one-out", "prefit")
 # What the warnings of one calibration and of several classes' have in common.
 FAR_REMEDY = (
-    "If a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel. If calibration scores "
-    "tie at the lowest, use a smoother estimator (a smaller gamma)."
+    "If a score grows or levels off with distance, use a slab, SVDD or the RBF kernel. If calibration scores tie at "
+    "the lowest, use a smoother estimator (a smaller gamma)."
 )
 REACH_REMEDY = (
     "They score like rows infinitely far away, and only their kernel mass decides what is accepted there. Use a "
@@ -65,59 +61,12 @@ class CalibrationWarning(UserWarning):
     """A calibration that keeps its rate, but accepts every row or rows far away, or tells no rows apart."""
 
 
-class Wrapping(BaseEstimator):
-    """An estimator whose parameter `estimator` is a detector, or None for `OneClassSlabSVM()`."""
-
-    estimator: Any
-    _explanation: Any
-
-    @property
-    def _detector(self) -> Any:
-        return OneClassSlabSVM() if self.estimator is None else self.estimator
-
-    def explain(self, X: Any) -> FloatArray:
-        """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
-
-        The shares of a row add up to its decision_function. A negative share pushes the row out. They are the
-        estimator's shares, rescaled to p-values; with several models (method="cross") their mean. Raises ValueError for
-        an estimator that `slabsvm.explain` refuses, and of an `OpenSetClassifier`, whose `models_` explain.
-        """
-        check_is_fitted(self)
-        return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
-
-    def _shares(self, X: Any) -> FloatArray:
-        return np.asarray(self._explanation(X).shares)
-
-    def decision_function(self: Any, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
-        decision: FloatArray = self.score_samples(X) - self.offset_
-        return decision
-
-    def predict(self: Any, X: Any) -> npt.NDArray[Any]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
-    def _table(self, X: Any, *, reset: bool) -> Any:
-        """Return a table whose rows can be indexed; its values are for the detector to check."""
-        with reading(X):
-            X = indexable(X)[0]
-            if not reset and np.ndim(X) == 1:
-                raise ValueError("X must be a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row.")
-            validate_data(self, X=X, reset=reset, skip_check_array=True)
-        return X
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self._detector).input_tags
-        return tags
-
-
-def found_no_direction(detectors: Sequence[Any]) -> list[str]:
-    """Return the warnings of those fits of some detectors that found w = 0: which rows they reject is chance."""
-    models = [final_estimator(detector)[0] for detector in detectors]
+def found_no_direction(detector: Any) -> str:
+    """Return the warning of a fit that found w = 0, so that chance decides which rows it rejects, or nothing."""
+    model, _ = final_estimator(detector)
     # A ball needs no direction: around the origin it tells near from far.
     kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
-    return [model.warning_ for model in models if isinstance(model, kinds) and model.status_ == "degenerate"]
+    return model.warning_ if isinstance(model, kinds) and model.status_ == "degenerate" else ""
 
 
 @parameters
@@ -125,43 +74,32 @@ class ConformalDetector(OutlierMixin, Wrapping):
     """Any detector, with p-values and a threshold at a false-alarm rate of your choice.
 
     `predict` rejects a sample if its conformal p-value is at most alpha. A new positive from the distribution of the
-    training samples is rejected with probability at most alpha.
+    training samples is rejected with probability at most alpha, for any data and model.
 
     Parameters
     ----------
     estimator : detector, default=None
         It learns from positives alone, and has decision_function, score_samples or predict; larger is more normal. It
-        may be a pipeline. None is `OneClassSlabSVM()`.
+        may be a pipeline. None is `OneClassSlabSVM()`. In scikit-learn's `FrozenEstimator` it is fitted already, and
+        all rows given to `fit` calibrate it.
     alpha : float in (0, 1), default=0.05
         The share of new positives that may be rejected. It takes 1/alpha - 1 calibration samples or more.
-    method : {"split", "cross", "leave-one-out", "prefit"}, default="split"
-        "split" holds out rows; its guarantee holds for any data and model. "cross" learns all rows in `cv` fits, and
-        predicts with all of these. Both hold equal rows out together, like a row of larger weight, so that fewer than
-        alpha are rejected where new rows repeat training rows. "leave-one-out" fits once, on all rows, and needs a
-        detector of this package with offsets="leave-one-out". "prefit" takes a fitted estimator; all rows given to
-        `fit` then count as held out.
-    two_sided : bool, default=False
-        Whether to reject scores that are too high, too, which a slab does by itself. A one-class SVM becomes a slab.
     calibration_size : float in (0, 1), default=0.5
-        The share of rows that "split" holds out.
-    cv : int or splitter, default=5
-        The folds of "cross". Beware of a splitter that puts equal rows into different folds: a copy of a training row
-        is not new.
-    n_jobs : int or None, default=None
-        The number of fits of "cross" at once; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+        The share of rows that is held out and calibrates. Equal rows are held out together, like a row of larger
+        weight, so that fewer than alpha are rejected where new rows repeat training rows.
     random_state : int, RandomState or None, default=0
         The seed with which held-out rows are drawn.
 
     Attributes
     ----------
-    estimators_ : list of fitted detectors
-        One, or one for each fold.
-    calibration_scores_ : list of (n_k,) arrays of float64
-        The scores of each detector's held-out positives, in the unit of its decision_function, in increasing order.
-    held_out_ : list of (n_k,) arrays of int
-        The numbers of these rows among those given to `fit`.
+    estimator_ : fitted detector
+    calibration_scores_ : (n,) array of float64
+        The scores of the held-out positives, in the unit of the estimator's decision_function, in increasing order.
+        Of rows out of an RBF kernel's reach it is their log kernel mass less 1e6.
+    held_out_ : (n,) array of int
+        The numbers of the held-out rows among those given to `fit`.
     smallest_p_value_ : float
-        The p-value of a row below all calibration rows: ``1 / (n_calibration_ + 1)``, or twice it with two_sided=True.
+        The p-value of a row below all calibration rows: ``1 / (n_calibration_ + 1)``.
     n_calibration_ : int
         The number of calibration rows, or groups; with sample_weight, the sum of rows' weights, rounded down.
     far_p_value_ : float
@@ -179,10 +117,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
     References
     ----------
     .. [1] V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005.
-    .. [2] V. Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial Intelligence 74, 2015.
-    .. [3] R. Barber, E. Candes, A. Ramdas, R. Tibshirani, "Predictive inference with the jackknife+", Annals of
-       Statistics 49, 2021: the 2 alpha of "cross".
-    .. [4] S. Bates et al., "Testing for outliers with conformal p-values", Annals of Statistics 51, 2023.
+    .. [2] S. Bates et al., "Testing for outliers with conformal p-values", Annals of Statistics 51, 2023.
 
     Examples
     --------
@@ -196,21 +131,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     estimator: Any = field(default=None, kw_only=False)
     alpha: float = 0.05
-    method: str = "split"
-    two_sided: bool = False
     calibration_size: float = 0.5
-    cv: Any = 5
-    n_jobs: int | None = None
     random_state: Any = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods("fit"), None],
         "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "method": [StrOptions(set(METHODS))],
-        "two_sided": ["boolean"],
         "calibration_size": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods("split")],
-        "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
 
@@ -245,7 +172,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
             rows are out of reach.
         slabsvm.SlabCollapseWarning
             If a few rows set the scale of a feature; if many rows have near copies; if calibration rows have uneven
-            weights; with method="leave-one-out" also if many rows repeat and far more or fewer of these are accepted.
+            weights.
         """
         self._learn(X, groups, fit_params)
         return self
@@ -255,32 +182,25 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
         """Learn and calibrate; return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
-        The p-value of a row comes from a model that has not learned it: the model that held it out, or for a row that
-        "split" has learned, its leave-one-out score. Detectors of other libraries and rows of weight 0 have none and
-        get the answer of `predict`. With method="cross" the scores of all models are compared. No rate is promised for
-        training rows. The parameters are those of `fit`.
+        The p-value of a row comes from a model that has not learned it: of a learned row from its leave-one-out score.
+        Detectors of other libraries have none, and give it the answer of `predict`. No rate is promised for training
+        rows. The parameters are those of `fit`.
         """
-        members = self._learn(X, groups, fit_params)
-        X = self._table(X, reset=False)
-        scores, reach = np.full(_num_samples(X), np.nan), np.full(_num_samples(X), np.inf)
-        for member in members:
-            scores[member.held_out], reach[member.held_out] = member.scores, member.deciding_reach
-        if self.method == "split":
-            members[0].leave_out_learned(X, scores, reach)
-        answers, new = np.ones(len(scores), dtype=np.intp), np.isnan(scores)
-        answers[~new] = np.where(self._accepts(scores[~new], reach[~new]), 1, -1)
-        if new.any():
-            rows = _safe_indexing(X, np.flatnonzero(new))
-            answers[new] = np.where(self.score_samples(rows) >= self.offset_, 1, -1)
-        return answers
+        learned = self._learn(X, groups, fit_params)
+        graded, (model, _) = self.score_samples(X), final_estimator(self.estimator_)
+        if learned is not None and hasattr(model, "loo_scores_"):
+            graded[learned] = self.ranking_.graded(model.loo_decisions_)
+        return np.where(graded >= self.offset_, 1, -1)
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
-        return combined(*self.tails(X), self.n_calibration_, self.two_sided)
+        scores = self.scores(X)
+        return self.ranking_.p_values(scores)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
-        return combined_graded(*self.tails(X), self.n_calibration_, self.two_sided)
+        scores = self.scores(X)
+        return self.ranking_.graded(scores)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).
@@ -298,31 +218,30 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def novelties(self, X: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
         """Return which rows of a batch are outliers; on average at most a share fdr of them are false alarms.
 
-        It uses `benjamini_hochberg`. The guarantee holds for "split" and "prefit".
+        That is `scipy.stats.false_discovery_control` of the p-values. They depend on each other, and it is valid for
+        them nevertheless (Bates et al. 2023).
         """
-        return benjamini_hochberg(self.p_values(X), fdr)
+        if not 0 < fdr < 1:
+            raise ValueError(
+                f"fdr must be a share between 0 and 1, got {fdr!r}; .1 means that one in ten may be false."
+            )
+        # Rounding may put the smallest share at which a row is named just above fdr.
+        named: npt.NDArray[np.bool_] = false_discovery_control(self.p_values(X)) <= fdr * (1 + WHOLE)
+        return named
 
     def threshold(self, alpha: float | None = None) -> float:
         """Return the level of the estimator's decision_function below which rows are rejected at a rate alpha.
 
         The level is -inf, with a warning, if there are too few calibration samples. It needs no refit. Raises
-        ValueError if there is no single level: with method="cross" or two_sided=True, or if a row infinitely far away
-        would be above it.
+        ValueError if a row infinitely far away would be above it.
         """
         check_is_fitted(self)
-        if len(self.estimators_) > 1 or self.two_sided:
-            raise ValueError(
-                "There is no single threshold with method='cross', which has several models, or with two_sided=True. "
-                "Use predict(X, alpha=...), which needs no refit either."
-            )
         last = round(self._sufficient_level(alpha) * (self.n_calibration_ + 1))
         if not last:
             return -np.inf
-        far, near = self.rankings_[0].far, self.rankings_[0].near
-        n_far = float(far.weights.sum())
-        passed = whole_up(n_far + np.cumsum(near.weights))
-        level = float(near.values[np.searchsorted(passed, last)]) if n_far < last else -np.inf
-        if limit_of(self.estimators_[0]) >= level:
+        passed = whole_up(np.cumsum(self.ranking_.weights))
+        level = float(self.ranking_.values[np.searchsorted(passed, last)])
+        if limit_of(self.estimator_) >= level:
             raise ValueError(
                 "At this rate no threshold of decision_function rejects rows infinitely far away, because "
                 "calibration samples score no more than these. Use predict(X, alpha=...), which separates them by "
@@ -332,60 +251,75 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def level(self, alpha: float) -> float:
         """Return the largest p-value that is rejected at a rate alpha, or 0 if there is none."""
-        return largest_rejected(alpha, self.n_calibration_, self._sides)
-
-    def tails(self, X: Any) -> tuple[list[Tail], list[Tail]]:
-        """Return where rows stand among the calibration rows of each detector, from the lowest and from the highest."""
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        lower, upper = [], []
-        for detector, ranking, columns in zip(self.estimators_, self.rankings_, self.columns_, strict=True):
-            rows = X if columns is None else np.asarray(X)[:, columns]
-            scores = answer(detector, rows).values
-            low, high = ranking.tails(scores, deciding_reach(detector, rows, scores))
-            lower.append(low)
-            upper.append(high)
-        return lower, upper
+        return largest_rejected(alpha, self.n_calibration_)
 
     @property
     def smallest_p_value_(self) -> float:
         """The p-value of a row below all calibration rows."""
-        return min(1.0, self._sides / (self.n_calibration_ + 1))
+        return 1 / (self.n_calibration_ + 1)
 
     def _nominal_recall(self) -> float:
         """Return the share of new positives that the parameters ask to be accepted."""
         return 1.0 - self.alpha
 
-    def _learn(self, X: Any, groups: Any, fit_params: Mapping[str, Any]) -> Sequence[Calibrated]:
-        """Learn, calibrate and warn; return the fitted detectors with the positives that they have not learned."""
+    @property
+    def calibration_scores_(self) -> FloatArray:
+        """The scores of the held-out positives, (n,), in increasing order."""
+        return self.ranking_.values
+
+    def taken(self, X: Any) -> Any:
+        """Return validated rows as the estimator takes them: of a kernel matrix the columns that it has learned."""
+        return X if self.columns_ is None else np.asarray(X)[:, self.columns_]
+
+    def scores(self, X: Any) -> FloatArray:
+        """Return the estimator's scores of rows, (n,), in an order to infinity (`slabsvm.conformal.far`)."""
+        check_is_fitted(self)
+        return ordered(self.estimator_, self.taken(self._table(X, reset=False)))[0]
+
+    @property
+    def _detector(self) -> Any:
+        return self.estimator.estimator if self._is_fitted_before else super()._detector
+
+    @property
+    def _is_fitted_before(self) -> bool:
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _learn(self, X: Any, groups: Any, fit_params: Mapping[str, Any]) -> IndexArray | None:
+        """Learn, calibrate and warn; return which rows the detector has learned, or None where it came fitted."""
         refuse_classifier(self._detector, self)
         X = self._table(X, reset=True)
-        given = fit_arguments(X, groups, fit_params)
-        members = calibrated(self._detector, given, self)
-        self.estimators_ = [member.detector for member in members]
-        self.calibration_scores_ = [np.sort(member.scores) for member in members]
-        self.rankings_ = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
-        self.held_out_ = [member.held_out for member in members]
+        given, learned = fit_arguments(X, groups, fit_params), None
+        if self._is_fitted_before:
+            check_is_fitted(self._detector)
+            self.estimator_, self.held_out_ = self._detector, np.flatnonzero(given.weights > 0)
+            rows = _safe_indexing(X, self.held_out_)
+        else:
+            random = check_random_state(self.random_state)
+            learned, self.held_out_ = parted(given, self.calibration_size, random)
+            detector = clone(self._detector)
+            own = _check_method_params(X, given.parameters, indices=learned)
+            # Where the detector puts its own threshold does not matter here: the calibration has warnings of its own.
+            with silenced(SlabCollapseWarning):
+                self.estimator_ = fit_with(detector, _safe_split(detector, X, None, learned)[0], own)
+            rows, _ = _safe_split(detector, X, None, self.held_out_, learned)
+        scores, is_far = ordered(self.estimator_, rows)
+        refuse_other_polarity(self.estimator_, rows, scores)
+        weights = given.weights[self.held_out_]
+        self.ranking_ = ranked(scores, weights)
         # Rows that are held out by the user repeat learned ones as new rows do.
-        self.repeats_ = 0.0 if self.method == "prefit" else given.repeats
-        # A kernel matrix's columns belong to training rows, of which each model has learned some.
-        self.columns_ = [member.learned if self._pairwise else None for member in members]
-        total = sum(ranking.total for ranking in self.rankings_)
-        self.n_calibration_ = whole_down(total)
-        self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
+        self.repeats_ = 0.0 if learned is None else given.repeats
+        # A kernel matrix's columns belong to training rows, of which the model has learned some.
+        pairwise = bool(get_tags(self._detector).input_tags.pairwise)
+        self.columns_ = learned if pairwise else None
+        self.n_calibration_ = self.ranking_.count
+        self.out_of_reach_ = float(weights[is_far].sum() / weights.sum())
         self.offset_ = self.level(self.alpha)
-        self.far_p_value_ = largest_answer(self.p_values, far_rows(given.X, pairwise=self._pairwise))
+        self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
         for text in self._warnings():
             warn(text, CalibrationWarning)
-        for text in filter(None, self._odd_rows(given, members)):
+        for text in filter(None, self._odd_rows(given, weights, pairwise=pairwise)):
             warn(text, SlabCollapseWarning)
-        return members
-
-    def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
-        """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""
-        lower, upper = pooled(self.rankings_).tails(scores, reach)
-        p_values = combined([lower], [upper], self.n_calibration_, self.two_sided)
-        return np.asarray(p_values > self.offset_ * (1 + WHOLE))
+        return learned
 
     def _sufficient_level(self, alpha: float | None) -> float:
         """Return the level of a rate, the detector's own for None, and warn where there is none."""
@@ -397,83 +331,41 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def _too_few(self, alpha: float) -> str:
         """Return the warning where no p-value is as small as alpha."""
-        needed = int(np.ceil(min(self._sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
+        needed = int(np.ceil(min(1 / alpha, MOST_SAMPLES) - WHOLE)) - 1
         return (
             f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
             f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples (or "
-            "groups, if you gave groups), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
+            "groups, if you gave groups), or a larger alpha."
         )
 
-    def _warnings(self) -> list[str]:
-        """Return the warnings after calibration."""
+    def _warnings(self) -> Iterator[str]:
+        """Give the warnings after calibration."""
         if self.offset_ == 0:
-            return [self._too_few(self.alpha)]
-        texts = []
-        warned, n_fits = found_no_direction(self.estimators_), len(self.estimators_)
-        if warned:
-            fits = "The fit" if n_fits == 1 else f"{len(warned)} of {n_fits} fits"
-            texts.append(f"{fits} of the estimator found w = 0: {BY_CHANCE}. The fit's own warning: {warned[0]}")
-        if self.far_p_value_ > self.offset_ * (1 + WHOLE) and len(warned) < n_fits:
-            texts.append(
-                f"Rows infinitely far away are accepted: one has the p-value {self.far_p_value_:.3g}, and alpha is "
-                f"{self.alpha:g}. {FAR_REMEDY}"
-            )
+            yield self._too_few(self.alpha)
+            return
+        if warned := found_no_direction(self.estimator_):
+            yield f"The fit of the estimator found w = 0: {BY_CHANCE}. The fit's own warning: {warned}"
+        elif self.far_p_value_ > self.offset_ * (1 + WHOLE):
+            p_value = f"one has the p-value {self.far_p_value_:.3g}, and alpha is {self.alpha:g}"
+            yield f"Rows infinitely far away are accepted: {p_value}. {FAR_REMEDY}"
         if self.out_of_reach_ > self.alpha:
-            share = f"{self.out_of_reach_:.0%} of the calibration samples"
-            texts.append(f"{share} are out of the kernel's reach. {REACH_REMEDY}")
-        return texts
+            yield f"{self.out_of_reach_:.0%} of the calibration samples are out of the kernel's reach. {REACH_REMEDY}"
 
-    def _odd_rows(self, given: FitArguments, members: Sequence[Calibrated]) -> list[str]:
-        """Return warnings of rows by which a calibration is not what it seems, or empty texts."""
-        texts = [self._misjudged_repeats(given.X, members[0])]
-        if self.method != "prefit":
-            # A fit that was given has said itself that a few rows make its scale.
-            model, rows = final_estimator(self.estimators_[0], given.X)
+    def _odd_rows(self, given: FitArguments, weights: FloatArray, *, pairwise: bool) -> Iterator[str]:
+        """Give warnings of rows by which a calibration is not what it seems, or empty texts."""
+        calibrates = given.groups is None and self.offset_ > 0
+        # A fit that was given has said itself that a few rows make its scale.
+        if not self._is_fitted_before:
+            model, rows = final_estimator(self.estimator_, given.X)
             if isinstance(model, Detector) and not get_tags(model).input_tags.pairwise:
-                texts.append(scale_by_few(model, rows_of(model, rows)))
-        if given.groups is not None or self.offset_ == 0:
-            return texts
-        if self.method != "prefit":
-            remedy = "Give each row once, or name the copies of each as groups: fit(X, groups=...)."
-            texts.append(nearly_copied(given.near_copies(pairwise=self._pairwise), remedy))
-        weights = np.concatenate([member.weights for member in members])
-        uneven = "" if alike(weights) else too_uneven(weights, 1.0 - self.alpha)
-        return [*texts, uneven] if uneven and not given.may_be_counts else texts
-
-    def _misjudged_repeats(self, X: Any, calibrated: Calibrated) -> str:
-        """Return a warning where leave-one-out scores misjudge rows that repeat, or nothing."""
-        distinct = calibrated.distinct
-        if distinct is None or self.offset_ == 0:
-            return ""
-
-        def left_out() -> BoolArray:
-            accepted = np.zeros(len(distinct.group), dtype=bool)
-            accepted[distinct.group >= 0] = self._accepts(calibrated.scores, calibrated.deciding_reach)
-            return accepted
-
-        return misjudged_repeats(
-            distinct,
-            1.0 - self.alpha,
-            accepted=lambda some: self.predict(_safe_indexing(X, distinct.representatives[some])) == 1,
-            left_out=left_out,
-            seen="Use method='split'",
-            held_out="method='prefit'",
-        )
-
-    @property
-    def _pairwise(self) -> bool:
-        return bool(get_tags(self._detector).input_tags.pairwise)
-
-    @property
-    def _sides(self) -> int:
-        return 2 if self.two_sided else 1
+                yield scale_by_few(model, rows_of(model, rows))
+            if calibrates:
+                remedy = "Give each row once, or name the copies of each as groups: fit(X, groups=...)."
+                yield nearly_copied(given.near_copies(pairwise=pairwise), remedy)
+        if calibrates and not alike(weights) and (uneven := too_uneven(weights, 1.0 - self.alpha)):
+            yield "" if given.may_be_counts else uneven
 
     def _explanation(self, X: Any) -> Explanation:
-        found = [explanation_of(detector, X) for detector in self.estimators_]
-        places = [
-            ranking.tails(np.array([one.reference]), np.array([np.inf]))
-            for ranking, one in zip(self.rankings_, found, strict=True)
-        ]
-        lower, upper = (list(tails) for tails in zip(*places, strict=True))
-        reference = combined_graded(lower, upper, self.n_calibration_, self.two_sided) - self.offset_
-        return mean_of(found).carried_over(self.decision_function(X), float(reference[0]))
+        found = explanation_of(self.estimator_, X)
+        reference = self.ranking_.graded(np.array([found.reference])) - self.offset_
+        return found.carried_over(self.decision_function(X), float(reference[0]))

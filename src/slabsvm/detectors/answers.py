@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.base import OneToOneFeatureMixin, is_classifier
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.pipeline import Pipeline
@@ -119,6 +120,20 @@ def unwrapped(model: Any) -> tuple[list[tuple[str, Any]], Any]:
 def final_detector(model: Any) -> Any:
     """Return the detector at the end of pipelines and fitted searches: the model itself if it is neither."""
     return unwrapped(model)[1]
+
+
+def final_estimator(detector: Any, X: Any = None) -> tuple[Any, Any]:
+    """Return the detector at the end of pipelines and searches, and rows as it receives them."""
+    before, final = unwrapped(detector)
+    if X is None or not before:
+        return final, X
+    # What overflows float64 is as far out as that goes.
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = taken_by(before, X)
+    values = rows.data if sp.issparse(rows) else rows
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isinf(values).any():
+        np.clip(values, -np.finfo(values.dtype).max, np.finfo(values.dtype).max, out=values)
+    return final, rows
 
 
 def predict_learned(model: Any, X: Any) -> npt.NDArray[np.intp]:

@@ -16,7 +16,6 @@ from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import CalibrationWarning
-from slabsvm.conformal.p_values import by_left_out, by_others
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
@@ -36,6 +35,7 @@ from slabsvm.ensemble.members import (
 )
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.ranks import NormalScores, Shares, Surprise
+from slabsvm.ensemble.thresholds import by_left_out, by_others
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.recall import foretold, too_uneven

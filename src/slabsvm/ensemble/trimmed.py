@@ -23,13 +23,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import Wrapping
 from slabsvm.conformal.p_values import whole_up
-from slabsvm.conformal.remoteness import final_estimator
-from slabsvm.detectors.answers import answer, explanation_of, left_out_decisions, refuse_classifier
+from slabsvm.detectors.answers import answer, explanation_of, final_estimator, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
 from slabsvm.detectors.label_free import promised_recall
 from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import rounding_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -51,7 +50,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         One of this package with offsets="leave-one-out", or a pipeline that ends in one. None is `OneClassSlabSVM()`.
     trim : float in (0, .5], default=0.2
         The share of rows that is not learned. Choose more than the share of outliers that you expect: good rows are
-        among the least normal too, and outliers that are learned cost much (docs/results/contamination.md).
+        among the least normal too, and outliers that are learned cost much (docs/how-to/contaminated-data.md).
     judge : detector, default=None
         It says which rows are the least normal, with the same requirements as `estimator`. None is
         `OneClassSVM(gamma="scale", nu=0.5)`; if the estimator is a pipeline, behind its steps.

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from sklearn.base import OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import Wrapping
 from slabsvm.detectors.answers import explanation_of, predict_learned
 from slabsvm.detectors.base import checked_rows, parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import checked_weights

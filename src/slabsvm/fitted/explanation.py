@@ -19,7 +19,7 @@ features: its shares are typical ones of what its decision is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -174,18 +174,6 @@ def of_distances(
         alike |= too_near
     blame = np.where(alike[:, None], typical, _blame(distances, typical, BLUR * usual.sum()))
     return Explanation(typical, reference, decisions, _divided(decisions - reference, blame))
-
-
-def mean_of(explanations: Iterable[Explanation]) -> Explanation:
-    """Return the explanation of the mean of several models' decisions, which are of the same features.
-
-    Two tables of deviations are held at once.
-    """
-    total, n = None, 0
-    for one in explanations:
-        total, n = one if total is None else total.plus(one), n + 1
-    assert total is not None
-    return total.times(1.0 / n)
 
 
 def _fractions(sizes: FloatArray) -> FloatArray:

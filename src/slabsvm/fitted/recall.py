@@ -218,8 +218,8 @@ def inexact(errors: FloatArray | float, within: FloatArray, weights: FloatArray,
     how_far = f"by {moved:.1%} of new positives" if np.isfinite(errors).all() else "by an unknown share"
     return (
         f"Leave-one-out scores are estimates here (loo_error_), so the recall may be off {how_far}; chance alone "
-        f"makes {chance:.1%}. Set the threshold from held-out rows: ConformalDetector(model, method='prefit'). Or use "
-        "a larger cache_size, fewer rows, or a smaller gamma."
+        f"makes {chance:.1%}. Set the threshold from held-out rows: ConformalDetector(FrozenEstimator(model)). Or "
+        "use a larger cache_size, fewer rows, or a smaller gamma."
     )
 
 
@@ -283,8 +283,6 @@ def misjudged_repeats(
     *,
     accepted: Callable[[IndexArray], BoolArray],
     left_out: Callable[[], BoolArray],
-    seen: str = "Use offsets='training'",
-    held_out: str = "ConformalDetector(model, method='prefit')",
 ) -> str:
     """Return the warning where leave-one-out thresholds accept far too few or too many rows that repeat, or nothing.
 
@@ -292,7 +290,7 @@ def misjudged_repeats(
     score as it does, with its weight in the model, and not as a row that was left out.
 
     accepted says which of some distinct samples the model accepts, and left_out which rows, (n_samples,), it accepts by
-    leave-one-out scores. seen is the remedy where new rows were seen, held_out what puts thresholds by other rows.
+    leave-one-out scores.
     """
     repeated = np.flatnonzero(distinct.copies > 1)
     if not len(repeated):
@@ -308,8 +306,9 @@ def misjudged_repeats(
     )
     if share * (nominal - recall) > LOST_RECALL:
         return (
-            f"{found}leave-one-out scores set thresholds for unseen rows. {seen} if new rows will repeat training "
-            "rows in the same way (few discrete values). If rows were only given more than once, give each once."
+            f"{found}leave-one-out scores set thresholds for unseen rows. Use offsets='training' if new rows "
+            "will repeat training rows in the same way (few discrete values). If rows were only given more than once, "
+            "give each once."
         )
     others = np.flatnonzero(distinct.copies == 1)
     of_others = left_out()[distinct.representatives[others]]
@@ -319,7 +318,7 @@ def misjudged_repeats(
             f"{found}they score higher than rows that were left out, or lie on the threshold, which counts as inside. "
             f"If new rows will repeat training rows in the same way, expect {expected:.1%} of new positives to be "
             "accepted, and outliers that repeat these too. Set the threshold from rows held out at random: "
-            f"{held_out}. Rows with equal scores are accepted or rejected together, there too. With few distinct "
-            "values, ask for more to be rejected."
+            "ConformalDetector(FrozenEstimator(model)). Rows with equal scores are accepted or rejected together, "
+            "there too. With few distinct values, ask for more to be rejected."
         )
     return ""

@@ -17,10 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.p_values import combined_graded
-from slabsvm.conformal.remoteness import final_estimator
 from slabsvm.data.distinct import fingerprints
-from slabsvm.detectors.answers import answer, final_detector, left_out_decisions
+from slabsvm.detectors.answers import answer, final_detector, final_estimator, left_out_decisions
 from slabsvm.detectors.base import checked_rows, parameters, rows_of
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
@@ -292,7 +290,7 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     """Return the numbers of rows that are tested, (n,) each, by a fitted estimator, and whether it accepts them, (n,).
 
     The first is a score, the larger the more normal, and a function of the row alone: of a calibrated detector the
-    graded p-value from below, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
+    graded p-value, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
     classifier the second is 0 for unknown, and the place of the class that is named, from 1.
     """
     model, rows = final_estimator(estimator, X)
@@ -301,9 +299,8 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
         named = names(table)
         numbers, accepted = [table.max(axis=1), (named + 1).astype(np.float64)], named >= 0
     elif isinstance(model, ConformalDetector):
-        tails = model.tails(rows)
-        numbers = [combined_graded(*tails, model.n_calibration_, False)]
-        accepted = combined_graded(*tails, model.n_calibration_, model.two_sided) >= model.offset_
+        numbers = [model.score_samples(rows)]
+        accepted = numbers[0] >= model.offset_
     else:
         found = answer(model, rows)
         numbers, accepted = [found.values], found.accepted
@@ -328,19 +325,11 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
         n_repeats = 0 if learned is None else len(learned) - int((np.unique(learned, return_counts=True)[1] == 1).sum())
         _refuse_repeats(n_repeats / len(scores), len(scores))
         return scores, LEFT_OUT
-    if model.method == "cross":
-        raise ValueError(f"With method='cross' each training row is scored by another model. {REMEDY}")
     _refuse_repeats(model.repeats_, model.n_calibration_)
-    far, near = model.rankings_[0].far, model.rankings_[0].near
-    weights = np.concatenate([far.weights, near.weights])
+    weights = model.ranking_.weights
     if (weights != np.floor(weights)).any():
         raise ValueError(f"The weights of the calibration rows are not counts. {REMEDY}")
-    reach = np.concatenate([far.values, np.full(len(near.values), np.inf)])
-    scores = np.concatenate([np.zeros(len(far.values)), near.values])
-    lower, upper = model.rankings_[0].tails(scores, reach)
-    grades = combined_graded([lower], [upper], model.n_calibration_, False)
-    how = LEFT_OUT if model.method == "leave-one-out" else HELD_OUT
-    return np.repeat(grades, weights.astype(np.intp)), how
+    return np.repeat(model.ranking_.graded(model.ranking_.values), weights.astype(np.intp)), HELD_OUT
 
 
 def refuse_learned(estimator: Any, X: Any) -> None:
@@ -359,8 +348,7 @@ def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprint
     """Give for each detector inside of an estimator the rows that it has learned, and those that it makes of X."""
     model, rows = final_estimator(estimator, X)
     if isinstance(model, ConformalDetector):
-        for detector, columns in zip(model.estimators_, model.columns_, strict=True):
-            yield from _learned(detector, rows if columns is None else np.asarray(rows)[:, columns])
+        yield from _learned(model.estimator_, model.taken(rows))
     elif isinstance(model, OpenSetClassifier):
         for one in model.models_:
             yield from _learned(one, rows)

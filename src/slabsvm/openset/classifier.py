@@ -15,13 +15,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, Wrapping
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
+from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.fitted.training import checked_weights, fit_with, routed
 from slabsvm.openset.labels import checked_labels, joined, listed, unknown_label_for
 from slabsvm.openset.rules import ClassifierRule, DetectorRule, names, warnings_of_classes
@@ -259,7 +261,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             )
         # A class too small to hold rows out has learned those that calibrate its model.
         pairs = zip(self.models_, rows, strict=True)
-        kept = [own[:0] if model.method == "prefit" else own[model.held_out_[0]] for model, own in pairs]
+        kept = [
+            own[:0] if isinstance(model.estimator, FrozenEstimator) else own[model.held_out_] for model, own in pairs
+        ]
         held = np.concatenate(kept)
         if not len(held):
             raise ValueError(
@@ -309,7 +313,7 @@ def _fitted_to_class(
             if count < FEW:
                 rows = np.arange(FEW - 1) % count
                 X, parameters = _safe_indexing(X, rows), _check_method_params(X, parameters, indices=rows)
-                model.set_params(estimator=fit_with(model.estimator, X, parameters), method="prefit")
+                model.set_params(estimator=FrozenEstimator(fit_with(model.estimator, X, parameters)))
             return model.fit(X, **parameters), warned
     except ValueError as error:
         raise ValueError(f"Class {label!r}, of n_samples = {count}, cannot be learned: {error}") from error

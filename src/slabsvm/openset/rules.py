@@ -33,18 +33,8 @@ import numpy.typing as npt
 from sklearn.utils.parallel import delayed
 
 from slabsvm.conformal.detector import BY_CHANCE, FAR_REMEDY, REACH_REMEDY, ConformalDetector, found_no_direction
-from slabsvm.conformal.p_values import (
-    LARGEST_SHARE,
-    WHOLE,
-    Ranking,
-    Tail,
-    combined,
-    combined_graded,
-    largest_rejected,
-    ranked,
-    whole_down,
-)
-from slabsvm.conformal.remoteness import final_estimator
+from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, Ranking, largest_rejected, ranked
+from slabsvm.detectors.answers import final_estimator
 from slabsvm.openset.labels import listed
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import parallel
@@ -123,14 +113,14 @@ class DetectorRule:
 
     def warnings_at(self, rate: float) -> list[str]:
         """Return what is to be warned of, or empty texts."""
-        undirected = [found_no_direction(model.estimators_) for model in self.models]
-        far = self.far_accepted(rate) & [not texts for texts in undirected]
+        undirected = [found_no_direction(model.estimator_) for model in self.models]
+        far = self.far_accepted(rate) & [not text for text in undirected]
         warned = [self.too_few(rate)]
         if far.any():
             warned.append(f"{_having(self.classes[far])} a model that accepts rows infinitely far away. {FAR_REMEDY}")
-        lost = self.classes[[bool(texts) for texts in undirected]]
+        lost = self.classes[[bool(text) for text in undirected]]
         if len(lost):
-            first = next(texts[0] for texts in undirected if texts)
+            first = next(filter(None, undirected))
             warned.append(
                 f"{_having(lost)} a model whose fit found w = 0: {BY_CHANCE}. The first fit's own warning: {first}"
             )
@@ -217,21 +207,16 @@ class ClassifierRule(DetectorRule):
         sure = confidences(classifier, X, alone.classes)
         confidence = ranked(sure.max(axis=1), weights=weights)
         # A held-out row counts itself as held out, and not once more; of its confidences, the one in its name does.
-        certain = _among(confidence, sure)[0]
-        certain[every, sure.argmax(axis=1)] -= 1.0 / (whole_down(confidence.total) + 1)
+        certain = confidence.p_values(sure)
+        certain[every, sure.argmax(axis=1)] -= 1.0 / (confidence.count + 1)
         normal[every, place] -= alone.steps[place]
         order = ranked(_fisher(normal, certain, alone.steps).max(axis=1), weights=weights)
         return cls(alone.models, alone.classes, classifier, confidence, order)
 
     @property
-    def n_calibration(self) -> int:
-        """The number of held-out rows, of all classes."""
-        return whole_down(self.confidence.total)
-
-    @property
     def smallest_p_value(self) -> float:
         """The p-value of a row that lies farther out than all held-out rows of each class."""
-        return float(_among(self.held_out, np.array([-np.inf]))[0][0])
+        return float(self.held_out.p_values(np.array([-np.inf]))[0])
 
     def answers(self, X: Any, n_jobs: int | None) -> tuple[FloatArray, FloatArray]:
         """Return the p-values of each class's name, and graded ones: by both graded ones, between two held-out rows."""
@@ -241,13 +226,13 @@ class ClassifierRule(DetectorRule):
         sure = np.full(normal.shape, np.inf)
         if len(asked):
             sure[asked] = confidences(self.classifier, _safe_indexing(X, asked), self.classes)
-        certain, graded_certain = _among(self.confidence, sure)
-        share = np.clip(graded * graded_certain, LEAST_SHARE, LARGEST_SHARE)
-        return _among(self.held_out, _fisher(normal, certain, self.steps), share)
+        share = np.clip(graded * self.confidence.graded(sure), LEAST_SHARE, LARGEST_SHARE)
+        order = _fisher(normal, self.confidence.p_values(sure), self.steps)
+        return self.held_out.p_values(order), self.held_out.graded(order, share)
 
     def levels(self, rate: float) -> FloatArray:
         """Return the largest p-value that is rejected at a rate, the same for each class; 0 where none is."""
-        level = largest_rejected(rate, self.n_calibration)
+        level = largest_rejected(rate, self.held_out.count)
         return np.full(len(self.classes), 0.0 if level < self.smallest_p_value * (1 - WHOLE) else level)
 
     def too_few(self, rate: float) -> str:
@@ -255,32 +240,21 @@ class ClassifierRule(DetectorRule):
         if self.levels(rate).any():
             return super().too_few(rate)
         return (
-            f"Nothing will be unknown: with {self.n_calibration} calibration samples of {len(self.classes)} classes "
+            f"Nothing will be unknown: with {self.held_out.count} calibration samples of {len(self.classes)} classes "
             f"the smallest p-value is {self.smallest_p_value:.3g}, and alpha is {rate:g}. {REMEDY}"
         )
 
     def far_accepted(self, rate: float) -> BoolArray:
         """Return which classes' names rows infinitely far away may get, of whatever confidence."""
         far = np.nan_to_num([model.far_p_value_ for model in self.models])
-        p_values, _ = _among(self.held_out, _fisher(far, np.ones(len(far)), self.steps))
+        p_values = self.held_out.p_values(_fisher(far, np.ones(len(far)), self.steps))
         return np.asarray(p_values > np.maximum(self.levels(rate), self.smallest_p_value) * (1 + WHOLE))
 
 
 def _p_values(model: ConformalDetector, X: Any) -> tuple[FloatArray, FloatArray]:
     """Return p-values and graded p-values, (n,) each."""
-    tails, count = model.tails(X), model.n_calibration_
-    return combined(*tails, count, two_sided=False), combined_graded(*tails, count, two_sided=False)
-
-
-def _among(ranking: Ranking, values: FloatArray, share: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Return p-values and graded ones of numbers among held-out ones, in arrays of their shape.
-
-    share, of the same shape, says where numbers lie between two held-out ones, if they do not say it themselves.
-    """
-    found, count = ranking.tails(values.ravel(), np.full(values.size, np.inf))[0], whole_down(ranking.total)
-    tail = [found if share is None else Tail(found.passed, share.ravel())]
-    p_values, graded = combined(tail, tail, count, False), combined_graded(tail, tail, count, False)
-    return p_values.reshape(values.shape), graded.reshape(values.shape)
+    scores = model.scores(X)
+    return model.ranking_.p_values(scores), model.ranking_.graded(scores)
 
 
 def _fisher(normal: FloatArray, certain: FloatArray, least: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.frozen import FrozenEstimator
 
 import slabsvm
 from slabsvm.conformal.detector import ConformalDetector
@@ -44,8 +45,6 @@ from slabsvm.openset.rules import ClassifierRule, DetectorRule
 from slabsvm.runtime.objects import Array, Choice, FittedEstimator, Number, Places, Rows
 from slabsvm.tables.columns import Categories
 
-# Public classes whose import needs an extra.
-NEED_EXTRAS = {"detectors.pyod"}
 ANY = Annotated[float, Number(finite=False)]
 POSITIVE = Annotated[float, Number(above=0.0)]
 FITTED = FittedEstimator(answers="predict")
@@ -145,13 +144,20 @@ def _give_open_set(found: dict[str, Any]) -> None:
     found["rule_"] = ClassifierRule(found["models_"], found["classes_"], **joint)
 
 
+def _give_calibrated(found: dict[str, Any]) -> None:
+    frozen = isinstance(found["estimator"], FrozenEstimator)
+    must(frozen == (found["estimator_"] is None), "it has a detector beside the one that came fitted, or none")
+    if frozen:
+        found["estimator_"] = found["estimator"].estimator
+
+
 def _give_linear(found: dict[str, Any]) -> None:
     found["planes_"] = SlabPlanes(found["rho_lower_"], found["rho_upper_"], found.pop("two_sided_"))
     if found["map_"] is not None:
         found["gamma_"] = found["map_"].gamma
 
 
-PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name, home in slabsvm.HOMES.items() if home not in NEED_EXTRAS}
+PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name in slabsvm.HOMES}
 OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
     "slabsvm.ensemble.known.OutlierClassifier": Entry(
         # What it was made by is not needed, and may be of any class.
@@ -169,16 +175,15 @@ OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, t
     ),
     "slabsvm.ConformalDetector": Entry(
         {
-            "estimators": maybe(many(FittedEstimator(features="", answers="predict"), size="members", least=1)),
-            "calibration_scores": many(Array("scores", holds="numbers")),
-            "rankings": many(Ranking, size="members", least=1),
-            "columns": many(maybe(Places("columns", below="d")), size="members"),
-            "held_out": maybe(many(Array("held_out", dtype=("i8",)), size="members"), for_training=True),
+            "estimator": maybe(FittedEstimator(features="", answers="predict")),
+            "ranking": Ranking,
+            "columns": maybe(Places("columns", below="d")),
+            "held_out": maybe(Array("rows", dtype=("i8",)), for_training=True),
         }
         | {"n_calibration": int, "out_of_reach": float, "offset": float, "far_p_value": ANY, "repeats": float},
-        # A detector that came fitted is kept once, as the parameter that it is.
-        where={"estimators": lambda model: None if model.estimators_[0] is model.estimator else model.estimators_},
-        give=lambda found: found.update(estimators_=found["estimators_"] or [found["estimator"]]),
+        # A detector that came fitted is kept once, in the parameter that freezes it.
+        where={"estimator": lambda model: None if isinstance(model.estimator, FrozenEstimator) else model.estimator_},
+        give=_give_calibrated,
     ),
     "slabsvm.TrimmedDetector": Entry(
         {"estimator": FITTED, "offset": float, "n_rounds": Annotated[int, Number(least=1)]}
@@ -216,6 +221,8 @@ def _of_models(value: Any) -> Conditions:
             as_many = len(value.sums) + 1 == sums.coefficients.shape[1]
             yield as_many, "it has as many sums as components and one more, of the mean"
             yield kernel is not None or value.length is not None, "the length of new samples is unknown"
+        case Ranking(values=values):
+            yield len(values) > 0, "it has no row that was held out"
         case CombinedModel(combination=inner):
             # It is written inline, and read with its model.
             yield from _of_models(inner)
@@ -272,13 +279,11 @@ def _of_fitted(model: Any) -> Conditions:
             yield not planes.scores_by_mass, "has a score of local kernels, which it has none of"
             length = model.n_features_in_ if images is None else images.n_features
             yield model.coef_.shape == (1, length), f"has no weight for each of {length:,} features"
-        case ConformalDetector(estimators_=estimators, columns_=columns):
-            yield len(estimators) == len(columns), "has no calibration for each of its detectors"
-            for one, some in zip(estimators, columns, strict=True):
-                yield hasattr(one, "predict"), "has a detector that cannot predict"
-                width = model.n_features_in_ if some is None else len(some)
-                found = getattr(one, "n_features_in_", width)
-                yield found == width, f"has a detector of {found:,} features, where {width:,} are expected"
+        case ConformalDetector(estimator_=one, columns_=columns):
+            yield hasattr(one, "predict"), "has a detector that cannot predict"
+            width = model.n_features_in_ if columns is None else len(columns)
+            found = getattr(one, "n_features_in_", width)
+            yield found == width, f"has a detector of {found:,} features, where {width:,} are expected"
         case slabsvm.WindowedDetector(estimator_=detector, n_seen_=n_seen, _window=Window(numbers=numbers)):
             known = len(numbers) == detector.n_samples_fit_ and numbers.max(initial=0) < n_seen
             yield known, "has rows that are not those that its estimator has learned, of all that it has seen"

@@ -263,6 +263,5 @@ def _name_of(model: Any, at: At) -> str:
         return name
     at.refuse(
         f"is of the class {type(model).__module__}.{type(model).__qualname__}, which is not kept: put one of those "
-        "that docs/reference/model-files.md lists in its place, of a search its best_estimator_, of a PyODDetector its "
-        "estimator_"
+        "that docs/reference/model-files.md lists in its place, of a search its best_estimator_"
     )

@@ -129,7 +129,8 @@ STEPS = {
     "sklearn.compose.ColumnTransformer": Entry(
         {"steps": many(BESIDE), "sparse": bool}, {"steps": _beside, "sparse": "sparse_output_"}, _give_steps
     ),
-    "sklearn.model_selection.KFold": Entry({}),
+    # Its parameter is what is fitted.
+    "sklearn.frozen.FrozenEstimator": Entry({}),
     "sklearn.preprocessing.StandardScaler": Entry(_each("mean var scale", PER_FEATURE) | COUNTED),
     "sklearn.preprocessing.MinMaxScaler": Entry(RANGES | COUNTED),
     "sklearn.preprocessing.MaxAbsScaler": Entry(_each("max_abs scale", PER_FEATURE) | COUNTED),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce, singledispatch
-from typing import Any, NamedTuple
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, WITHOUT_NEXT, Ranking, Segment, unit_of, usual_size
-from slabsvm.conformal.remoteness import least_mass, needs_reach
+from slabsvm.conformal.far import BEYOND, least_mass, needs_mass
+from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, Ranking, unit_of, usual_size
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.kernelized import KernelDetector
@@ -48,43 +47,20 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 
 
-class Standing(NamedTuple):
-    """Where rows stand, counted from one end: see `slabsvm.conformal.p_values.Tail`."""
-
-    passed: Tensor
-    share: Tensor
-
-
-def _tails(found: Outputs, ranking: Ranking) -> list[Standing]:
-    """Return where rows stand, counted from the lowest and from the highest."""
-    scores = found.decision
-    near_weight, far_weight = float(ranking.near.weights.sum()), float(ranking.far.weights.sum())
-    near = [_tail(ranking.near, scores, far_weight), _tail(ranking.near.mirrored, -scores, 0.0)]
-    if (mass := found.log_mass) is None:
-        return near
-    far = [_tail(ranking.far, mass, 0.0), _tail(ranking.far.mirrored, -mass, near_weight)]
-    choose = partial(op.where, mass <= found.least)
-    return [Standing(*map(choose, *pair)) for pair in zip(far, near, strict=True)]
-
-
-def _tail(segment: Segment, new: Tensor, before: float) -> Standing:
-    """Return where new numbers, (n,), stand in this order, behind positives of a weight."""
+def _places(new: Tensor, ranking: Ranking) -> tuple[Tensor, Tensor]:
+    """Return where scores, (n,), stand among held-out positives: how many they have passed, and the share beyond."""
     graph = new.graph
     size = op.absolute(new)
     finite = size <= float(np.finfo(graph.dtype).max)
-    if not len(segment.values):
-        # 1 + x / (1 + |x|), to all digits.
-        inverse = 1.0 / (size + 1.0)
-        return Standing(new * 0.0 + before, op.where(new < 0.0, inverse, 2.0 - inverse) * WITHOUT_NEXT)
-    values = graph.constant(np.append(segment.values, np.nan))
+    values = graph.constant(np.append(ranking.values, np.nan))
     slack = ROUNDING_UNITS * float(np.finfo(np.float64).eps)
-    new = new + op.maximum(op.where(finite, size, 0.0), usual_size(segment.values)) * slack
-    counts = np.array([len(segment.values)])
+    new = new + op.maximum(op.where(finite, size, 0.0), usual_size(ranking.values)) * slack
+    counts = np.array([len(ranking.values)])
     place = op.searched(new.column, np.zeros(1, dtype=np.int64), counts, values).flat
-    passed = op.take(before + np.concatenate([[0.0], np.cumsum(segment.weights)]), place)
+    passed = op.take(np.concatenate([[0.0], np.cumsum(ranking.weights)]), place)
     below = op.take(values, op.maximum(place - np.array(1), np.array(0)))
     above = op.take(values, op.minimum(place, counts - 1))
-    unit = unit_of(segment.values)
+    unit = unit_of(ranking.values)
     between = (new - below) / (above - below)
     beyond = 1.0 - 1.0 / ((new - below) / unit + 1.0)
     before_all = 1.0 / ((above - new) / unit + 1.0)
@@ -92,13 +68,8 @@ def _tail(segment: Segment, new: Tensor, before: float) -> Standing:
     share = op.where(op.equal(place, np.zeros(1, dtype=np.int64)), before_all, share)
     share = op.where(op.is_nan(share), 0.0, share)
     share = op.clip(share, 0.0, LARGEST_SHARE)
-    return Standing(passed, op.where(op.is_nan(new), np.nan, share))
-
-
-def _passed(tails: Sequence[Standing]) -> Tensor:
-    """Return the weight that is passed in all, as a whole number: rounded up."""
-    passed = op.total([tail.passed for tail in tails])
-    return passed.graph.node("Ceil", passed * (1.0 - WHOLE))
+    # The weight that is passed is rounded up.
+    return graph.node("Ceil", passed * (1.0 - WHOLE)), op.where(op.is_nan(new), np.nan, share)
 
 
 # The score of rows whose distances overflow; a mean of some such numbers is one, too.
@@ -124,23 +95,17 @@ def _(detector: Pipeline, rows: Tensor) -> Outputs:
 @answer.register
 def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
     rows.graph.needs_doubles("scores that tie have to be told from scores that are less")
-    pairs = zip(detector.estimators_, detector.rankings_, strict=True)
-    tails = [_tails(answer(estimator, rows), ranking) for estimator, ranking in pairs]
-    sides, count = 2 if detector.two_sided else 1, detector.n_calibration_
-    step = 1.0 / (count + 1)
-    # The largest p-value that is rejected, in steps of a tail.
-    rejected = float(round(detector.offset_ / (sides * step)))
-    passed = [_passed([tail[side] for tail in tails]) for side in range(sides)]
-    shares = [op.total([tail[side].share for tail in tails]) / float(len(tails)) for side in range(sides)]
-    p_value = op.minimum(reduce(op.minimum, [(1.0 + steps) * (sides * step) for steps in passed]), 1.0)
-    score = reduce(op.minimum, [(steps + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)])
-    decision = reduce(
-        op.minimum, [(steps - rejected + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)]
-    )
-    known = ~op.is_nan(tails[0][0].share)
-    if sides == 2:
-        score, decision = op.minimum(score, 1.0), op.minimum(decision, 1.0 - detector.offset_)
-    score, decision, p_value = (op.where(known, found, np.nan) for found in (score, decision, p_value))
+    found = answer(detector.estimator_, rows)
+    scores = found.decision
+    if found.log_mass is not None:
+        scores = op.where(found.log_mass <= found.least, found.log_mass + BEYOND, scores)
+    passed, share = _places(scores, detector.ranking_)
+    step = 1.0 / (detector.n_calibration_ + 1)
+    # The largest p-value that is rejected, in steps.
+    rejected = float(round(detector.offset_ / step))
+    p_value = op.minimum((1.0 + passed) * step, 1.0)
+    score, decision = (passed + share) * step, (passed - rejected + share) * step
+    score, decision, p_value = (op.where(op.is_nan(share), np.nan, one) for one in (score, decision, p_value))
     return Outputs(score, decision, p_values=p_value)
 
 
@@ -355,7 +320,7 @@ def _log_mass(detector: KernelDetector, rows: Tensor) -> Tensor:
 
 def _with_reach(detector: Any, rows: Tensor, found: Outputs) -> Outputs:
     """Return an answer with the kernel mass where scores alone do not order rows, and NaN for rows that are refused."""
-    if needs_reach(detector):
+    if needs_mass(detector):
         found = replace(found, log_mass=_log_mass(detector, rows), least=float(np.log(least_mass(detector))))
     kernel = detector.model_.kernel
     return _of_valid(rows, found, non_negative=kernel is not None and kernel.non_negative)

@@ -1,14 +1,13 @@
-"""Which rows are out of a kernel model's reach, and which of those are farther away.
+"""Rows out of the reach of an RBF kernel, and rows infinitely far away.
 
-With the RBF kernel k(x, z) = exp(-gamma |x - z|^2), a row far from all training rows has the score of one infinitely
-far away, but for less than rounding: scores no longer order such rows. The logarithm of the kernel mass,
+With k(x, z) = exp(-gamma |x - z|^2), a row far from all training rows has the score of one infinitely far away, but for
+less than rounding: scores no longer order such rows. The logarithm of the kernel mass,
 
     l(x) = log sum_i |c_i| k(x, x_i),
 
-with c_i the model's coefficients, does not underflow and still orders them. Rows are ordered by the pair (l, score),
-with l = infinity for rows within reach. For a one-class SVM this is the order of the scores in exact arithmetic. For a
-slab that ranks by distance from its centre it also puts rows infinitely far away below the rows beyond the upper plane,
-whose scores may be lower. A slab's two-sided score falls with the mass of itself, and orders all rows.
+with c_i the model's coefficients, does not underflow and still orders them. So l(x) takes the place of their score,
+less a number that puts them below all rows within reach. For a one-class SVM this is the order of the scores in exact
+arithmetic. A slab's two-sided score falls with the mass of itself.
 """
 
 from __future__ import annotations
@@ -20,14 +19,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
-from slabsvm.detectors.answers import taken_by, unwrapped
+from slabsvm.detectors.answers import answer, final_estimator
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
-from slabsvm.fitted.model import SupportVectorModel
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
+# What is added to the log mass of rows out of reach. Decisions of rows within reach are of the size of 1.
+BEYOND = -1e6
 # A row is out of a slab's reach where its mass is less than this share of the lower plane's offset. It is out of
 # any model's reach where its mass is less than this multiple of the margin for rounding in the model's thresholds.
 SHARE_OF_PLANE = 1e-3
@@ -41,71 +41,41 @@ TIMES_LARGEST = 1e6
 LEAST_SIZE = 1e-30
 
 
-def final_estimator(detector: Any, X: Any = None) -> tuple[Any, Any]:
-    """Return the detector at the end of pipelines and searches, and rows as it receives them."""
-    before, final = unwrapped(detector)
-    if X is None or not before:
-        return final, X
-    # What overflows float64 is as far out as that goes.
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = taken_by(before, X)
-    values = rows.data if sp.issparse(rows) else rows
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isinf(values).any():
-        np.clip(values, -np.finfo(values.dtype).max, np.finfo(values.dtype).max, out=values)
-    return final, rows
-
-
-def needs_reach(detector: Any) -> bool:
-    """Return whether scores alone do not order rows out of the detector's reach: a slab's fall with the mass."""
-    model, _ = final_estimator(detector)
-    return _has_mass(model) and not _ranks_by_mass(model)
-
-
-def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return the log kernel mass of rows out of an RBF kernel's reach, by their decisions; else infinity, (n,)."""
-    reach = np.full(len(decisions), np.inf)
+def ordered(detector: Any, X: Any) -> tuple[FloatArray, BoolArray]:
+    """Return how normal a detector holds each row, (n,), in an order to infinity, and which are out of its reach."""
+    values = answer(detector, X).values
     model, _ = final_estimator(detector)
     if not _has_mass(model):
-        return reach
+        return values, np.zeros(len(values), dtype=bool)
     least = least_mass(model)
-    # Only rows of a low score may have little mass: the mass is never less than the position along w.
-    if _ranks_by_mass(model):
+    if falls_with_mass(model):
         score = model.planes_.two_sided
-        low = decisions <= score(np.array([score.side * least]))
-    else:
-        low = np.abs(decisions - limit_of(model)) <= 2 * least
-    some = np.flatnonzero(low)
+        return values, values <= score(np.array([score.side * least]))
+    # Only rows of a low score may have little mass: the mass is never less than the position along w.
+    some = np.flatnonzero(np.abs(values - limit_of(model)) <= 2 * least)
+    values, is_far = values.copy(), np.zeros(len(values), dtype=bool)
     if len(some):
         _, rows = final_estimator(detector, _safe_indexing(X, some))
-        reach[some] = _where_little(model.model_.expansion.log_mass(rows_of(model, rows)), least)
-    return reach
-
-
-def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return `reach_of` where rows are ordered by it, and infinity where scores alone order them."""
-    return reach_of(detector, X, decisions) if needs_reach(detector) else np.full(len(decisions), np.inf)
-
-
-def reach_without_own(detector: Any, X: Any) -> FloatArray:
-    """Return `reach_of` of the training rows, each without the model's kernel function around it, or its group's."""
-    model, rows = final_estimator(detector, X)
-    if not _has_mass(model):
-        return np.full(len(model.loo_scores_), np.inf)
-    if isinstance(model.model_, SupportVectorModel):
-        every = np.ones(len(model.loo_scores_), dtype=bool)
-        return _where_little(model.model_.log_mass_of_others(every), least_mass(model))
-    return _where_little(model.model_.expansion.log_mass(rows_of(model, rows), own=True), least_mass(model))
+        log_mass = model.model_.expansion.log_mass(rows_of(model, rows))
+        is_far[some] = log_mass <= np.log(least)
+        values[some] = np.where(is_far[some], BEYOND + log_mass, values[some])
+    return values, is_far
 
 
 def limit_of(detector: Any) -> float:
-    """Return the decision_function of a row infinitely far away; -inf without an RBF kernel, or if mass ranks rows."""
+    """Return the decision_function of a row infinitely far away, or -inf where nothing takes its place."""
     model, _ = final_estimator(detector)
-    if not needs_reach(model):
+    if not needs_mass(model):
         return -np.inf
     samples = model.model_.expansion.samples
     row = np.zeros((1, samples.shape[1]))
     row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
     return float(nameless(model).decision_function(row)[0])
+
+
+def needs_mass(model: Any) -> bool:
+    """Return whether scores alone do not order rows out of the model's reach."""
+    return _has_mass(model) and not falls_with_mass(model)
 
 
 def least_mass(model: Any) -> float:
@@ -114,16 +84,13 @@ def least_mass(model: Any) -> float:
     return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model.model_.rounding))
 
 
-def _has_mass(model: Any) -> bool:
-    return isinstance(model, KernelDetector) and isinstance(model.model_.kernel, RBF)
-
-
-def _ranks_by_mass(model: Any) -> bool:
+def falls_with_mass(model: Any) -> bool:
+    """Return whether the model's score beyond its planes falls with the kernel mass."""
     return hasattr(model, "planes_") and bool(model.planes_.scores_by_mass)
 
 
-def _where_little(log_mass: FloatArray, least: float) -> FloatArray:
-    return np.where(log_mass <= np.log(least), log_mass, np.inf)
+def _has_mass(model: Any) -> bool:
+    return isinstance(model, KernelDetector) and isinstance(model.model_.kernel, RBF)
 
 
 def far_rows(X: Any, *, pairwise: bool = False) -> Any:
