@@ -233,13 +233,9 @@ def report(document: Document) -> str:
     records = document["records"]
     recalls = [record for record in records if record["kind"] == "recall"]
     times = [record for record in records if record["kind"] == "time"]
-    parts = (
-        [summary(recalls), by_layout(recalls, "accepted share of new rows less the expected one", difference)]
-        if recalls
-        else []
-    )
+    parts = [summary(recalls), by_layout(recalls, "accepted less expected", difference)] if recalls else []
     if times:
-        parts += [by_layout(times, "seconds to learn", seconds("fit")), by_layout(times, "to score", seconds("score"))]
+        parts.append(by_layout(times, "seconds to learn, and to score", seconds))
     return "\n\n".join(parts)
 
 
@@ -285,17 +281,19 @@ def by_layout(records: list[Record], title: str, cell: Callable[[Record], str]) 
         for layout in LAYOUTS
         if any(layout in some for some in shown.values())
     ]
-    names = " | ".join(f"{MODELS[model][0]}, {n_rows:,} rows" for model, n_rows in shown)
+    names = " | ".join(f"{MODELS[model][0]}, {n_rows:,}" for model, n_rows in shown)
     return table(f"{title} | {names}", rows)
 
 
 def difference(record: Record) -> str:
-    warned = f", {record['warned']} of {record['draws']} warned" if record["warned"] else ""
-    return f"{record['less']:+.3f} (+- {record['error']:.3f}{warned})"
+    """Return a difference, bold beyond so many standard errors, with a w where half of the fits warned, or more."""
+    text = f"{record['less']:+.3f}"
+    text = f"**{text}**" if abs(record["less"]) > ERRORS * record["error"] else text
+    return f"{text}w" if 2 * record["warned"] >= record["draws"] else text
 
 
-def seconds(what: str) -> Callable[[Record], str]:
-    return lambda record: f"{record[what]:.2f} s"
+def seconds(record: Record) -> str:
+    return f"{record['fit']:.2f}, {record['score']:.2f}"
 
 
 if __name__ == "__main__":

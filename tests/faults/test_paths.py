@@ -27,7 +27,7 @@ sys.addaudithook(hear)
 import numpy as np
 from slabsvm import AutoSlabSVM, OneClassSlabSVM, OpenSetClassifier
 from slabsvm.command.group import slabsvm
-from slabsvm.display import ScoresDisplay
+from slabsvm.display import draw_scores
 from slabsvm.files import load, save
 from archive_parts import parts
 
@@ -37,7 +37,7 @@ model.predict(X), model.score_samples(X)
 OpenSetClassifier().fit(X, np.arange(90) % 2).predict(X)
 save(model, "kept.slab")
 load("kept.slab").predict(X)
-ScoresDisplay.from_estimator(model, X).figure_.savefig("scores.png")
+draw_scores(model, X).savefig("scores.png")
 parts(80, 0).to_csv("good.csv", index=False)
 for command in (
     "fit good.csv -o model.slab --detector slab --id serial",

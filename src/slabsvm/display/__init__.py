@@ -6,14 +6,12 @@ new one of pyplot's, current from then on, and returns the figure.
 
 from slabsvm.display.curves import CalibrationDisplay, OSCRDisplay, draw_monitor
 from slabsvm.display.explanation import draw_explanation, draw_explanations, draw_functions
-from slabsvm.display.figures import PlotsMissingError, colour_map, figure, require_matplotlib
-from slabsvm.display.scores import ScoresDisplay, SlabBoundaryDisplay, draw_scores
+from slabsvm.display.figures import colour_map, figure, require_matplotlib
+from slabsvm.display.scores import SlabBoundaryDisplay, draw_scores
 
 __all__ = [
     "CalibrationDisplay",
     "OSCRDisplay",
-    "PlotsMissingError",
-    "ScoresDisplay",
     "SlabBoundaryDisplay",
     "colour_map",
     "draw_explanation",

@@ -10,7 +10,7 @@ from typing import Any
 
 from slabsvm.data.files import write_whole
 from slabsvm.display.palette import CURVES, INK, PAPER, SEQUENCE, SOFT
-from slabsvm.runtime.caller import ExtraMissingError, require
+from slabsvm.runtime.caller import require
 
 STYLE: Any = {
     "font.size": 10,
@@ -27,9 +27,6 @@ STYLE: Any = {
     "figure.dpi": 160,
     "savefig.bbox": "tight",
 }
-
-# Of all extras there is one error; this is its name here.
-PlotsMissingError = ExtraMissingError
 
 
 def require_matplotlib() -> None:

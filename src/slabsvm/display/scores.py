@@ -28,6 +28,8 @@ REACH = 1.0
 # Where names stand: two lines between the title and the picture.
 ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
 LINES_OF_NAMES = 38  # points
+# How far a picture of a boundary goes beyond the rows, as a share of their range.
+ROOM = 0.2
 
 
 @dataclass(frozen=True)
@@ -145,43 +147,6 @@ def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreH
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ScoresDisplay(Display):
-    """The density of training rows' left-out scores, with the planes, beside that of new rows' scores.
-
-    `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or
-    `from_predictions`. `plot` sets `ax_` and `figure_`.
-    """
-
-    histogram: ScoreHistogram
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any = None, *, ax: Any = None) -> Self:
-        """Draw the scores of a fitted detector, a pipeline or a search, as `draw_scores` does."""
-        require_matplotlib()
-        return cls(histogram=histograms_of(estimator, X)[0]).plot(ax=ax)
-
-    @classmethod
-    def from_predictions(
-        cls, scores: Any, *, planes: tuple[float, float], new_scores: Any = None, name: str = "", ax: Any = None
-    ) -> Self:
-        """Draw scores of positives, (n,), of which NaN are left out, and of new rows, (n_new,).
-
-        planes are (lower, upper): accepted is what lies between; either may be infinite. name is the title.
-        """
-        learned = np.asarray(scores, dtype=np.float64).ravel()
-        learned = learned[~np.isnan(learned)]
-        if not len(learned):
-            raise ValueError("There are no scores to draw; give those of at least one positive.")
-        new = None if new_scores is None else np.asarray(new_scores, dtype=np.float64).ravel()
-        return cls(histogram=ScoreHistogram(name, "score", learned, planes, new)).plot(ax=ax)
-
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the scores into the axes given, or into a new figure of pyplot."""
-        self.histogram.draw(self._begin(ax, 8.0, 3.6))
-        return self
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
 class SlabBoundaryDisplay(Display):
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
@@ -218,7 +183,6 @@ class SlabBoundaryDisplay(Display):
         *,
         feature_names: Sequence[str] | None = None,
         grid_resolution: int = 200,
-        margin: float = 0.2,
         ax: Any = None,
     ) -> Self:
         """Draw the boundary of a fitted detector around rows.
@@ -233,8 +197,6 @@ class SlabBoundaryDisplay(Display):
         feature_names : sequence of two str, default=None
             None takes those that the model has learned, or x0 and x1.
         grid_resolution : int, default=200
-        margin : float, default=0.2
-            How far the picture goes beyond the rows, as a share of their range.
         ax : matplotlib Axes, default=None
         """
         require_matplotlib()
@@ -245,7 +207,7 @@ class SlabBoundaryDisplay(Display):
                 f"A boundary is drawn in the plane of two features; these rows have the shape {rows.shape}."
             )
         low, high = rows.min(axis=0), rows.max(axis=0)
-        room = margin * np.where(high > low, high - low, 1.0)
+        room = ROOM * np.where(high > low, high - low, 1.0)
         xx0, xx1 = np.meshgrid(*np.linspace(low - room, high + room, grid_resolution, axis=1))
         final = final_detector(estimator)
         slab = hasattr(final, "planes_")
