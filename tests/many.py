@@ -32,7 +32,6 @@ from slabsvm import (
     OpenSetClassifier,
     SlabCollapseWarning,
     TrimmedDetector,
-    WindowedDetector,
 )
 from slabsvm.files import load, save
 from slabsvm.selection import GridEdgeWarning, NothingToldApartWarning, RecallMissedWarning
@@ -56,11 +55,10 @@ MODELS: dict[str, Callable[[], Any]] = {
     "calibrated, cross": partial(ConformalDetector, alpha=0.1, method="cross"),
     "open set": partial(OpenSetClassifier, alpha=0.1),
     "trimmed": TrimmedDetector,
-    "window": WindowedDetector,
     "search": lambda: LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv=3, criterion="volume"),
 }
 # No file keeps these.
-UNKEPT = ("search", "trimmed", "window")
+UNKEPT = ("search", "trimmed")
 # One of each kind of code, for what is slow; the campaign takes all.
 FEW = (
     "slab, training planes",

@@ -91,7 +91,6 @@ def _fitted() -> Iterator[Any]:
     yield slabsvm.LinearOneClassSlabSVM().fit(X)
     yield slabsvm.LinearOneClassSlabSVM(feature_map="nystroem", n_components=4).fit(X)
     yield slabsvm.TrimmedDetector(slab()).fit(X)
-    yield slabsvm.WindowedDetector(slab(), n_rows=10).fit(X)
     calibrated = slabsvm.ConformalDetector(make_pipeline(StandardScaler(), slab(kernel="linear"))).fit(X)
     yield calibrated
     yield slabsvm.OpenSetClassifier().fit(X, y)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
     from slabsvm.detectors.one_class_svm import OneClassSVM
-    from slabsvm.detectors.path import fit_path
     from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from slabsvm.ensemble.neighbours import NeighboursDetector
     from slabsvm.ensemble.ranks import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
-    from slabsvm.ensemble.windowed import WindowedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.caller import ExtraMissingError
@@ -59,13 +57,11 @@ __all__ = [
     "SlabCollapseWarning",
     "TableEncoder",
     "TrimmedDetector",
-    "WindowedDetector",
     "__version__",
     "benjamini_hochberg",
     "conformal_p_values",
     "contamination",
     "explain",
-    "fit_path",
     "p_values",
 ]
 
@@ -95,12 +91,10 @@ HOMES = {
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "ensemble.trimmed",
-    "WindowedDetector": "ensemble.windowed",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
     "contamination": "conformal.p_values",
     "explain": "detectors.answers",
-    "fit_path": "detectors.path",
     "p_values": "detectors.answers",
 }
 

@@ -129,14 +129,6 @@ def test_a_warning_that_the_user_made_an_error_is_a_failed_fit():
     assert_the_same(vars(model), before)
 
 
-def test_a_warm_start_goes_on_from_the_last_fit_that_succeeded():
-    model = OneClassSlabSVM(gamma="scale", warm_start=True, tol=1e-6).fit(X)
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(np.full((9, 3), np.nan))
-    cold = OneClassSlabSVM(gamma="scale", tol=1e-6).fit(X)
-    assert model.fit(X).n_iter_ < cold.n_iter_
-
-
 def test_an_interruption_inside_scikit_learns_own_change_of_its_configuration_leaves_it_as_it_was():
     class Interrupted:
         @atomic

@@ -18,7 +18,6 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
     TrimmedDetector,
-    WindowedDetector,
 )
 
 pytestmark = pytest.mark.numeric
@@ -34,7 +33,6 @@ LEAVING_OUT = {
     "average": AutoSlabSVM(),
     "average of drawn rows": AutoSlabSVM(max_fit_samples=120),
     "pipeline": make_pipeline(StandardScaler(), OneClassSVM()),
-    "window": WindowedDetector(OneClassSVM()),
     "trimmed": TrimmedDetector(),
     "search": LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__nu": [0.1]}, cv=2),
     **{f"calibrated, {method}": ConformalDetector(OneClassSVM(), alpha=0.1, method=method) for method in METHODS},
@@ -47,7 +45,7 @@ LEAVING_OUT = {
 @pytest.mark.parametrize(
     ("name", "rows"),
     [(name, ROWS) for name in LEAVING_OUT]
-    + [(name, pd.DataFrame(ROWS, columns=list("abc"))) for name in ("SVDD", "average", "window", "calibrated, cross")],
+    + [(name, pd.DataFrame(ROWS, columns=list("abc"))) for name in ("SVDD", "average", "calibrated, cross")],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 @pytest.mark.filterwarnings("ignore::slabsvm.selection.criteria.NothingToldApartWarning")
@@ -85,13 +83,6 @@ def test_with_groups_each_row_is_answered_without_its_group():
 @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
 def test_without_left_out_scores_the_answer_is_that_of_predict(model):
     np.testing.assert_array_equal(model.fit_predict(ROWS), model.fit(ROWS).predict(ROWS))
-
-
-def test_a_window_answers_the_rows_that_it_forgot_as_new_ones():
-    model = WindowedDetector(OneClassSVM(), n_rows=150)
-    labels = model.fit_predict(ROWS)
-    np.testing.assert_array_equal(labels[:50], model.predict(ROWS[:50]))
-    np.testing.assert_array_equal(labels[50:] == 1, model.estimator_.loo_decisions_ >= 0)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -22,7 +22,6 @@ from slabsvm import (
     OpenSetClassifier,
     SlabCollapseWarning,
     TrimmedDetector,
-    WindowedDetector,
 )
 
 pytestmark = pytest.mark.numeric
@@ -38,7 +37,6 @@ TAKING_SCALE = {
     "components": KernelPCADetector(),
     "density": KernelDensityDetector(),
     "passes": LinearOneClassSlabSVM(feature_map="nystroem"),
-    "window": WindowedDetector(),
     "calibrated": ConformalDetector(KernelDensityDetector()),
     "calibrated, in folds": ConformalDetector(OneClassSVM(), method="cross"),
     "search": LabelFreeSearchCV(OneClassSVM(gamma="scale"), {"nu": [0.1]}, cv=2),

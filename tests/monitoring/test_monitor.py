@@ -22,7 +22,6 @@ from slabsvm import (
     OneClassSVM,
     OpenSetClassifier,
     TrimmedDetector,
-    WindowedDetector,
 )
 from slabsvm.files import load, save
 
@@ -249,7 +248,6 @@ class TestReference:
             ConformalDetector(method="cross"),
             LinearOneClassSlabSVM(feature_map="nystroem"),
             TrimmedDetector(OneClassSVM()),
-            WindowedDetector(OneClassSVM(), n_rows=300),
         ],
         ids=lambda detector: type(detector).__name__,
     )

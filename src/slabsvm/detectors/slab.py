@@ -65,9 +65,6 @@ class OneClassSlabSVM(SupportVectorDetector):
         any case. Leave-one-out planes also take three matrices of the free support vectors' size.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
-    warm_start : bool, default=False
-        Start each fit from the last solution, for the samples that are in both fits. It helps with another nu, gamma or
-        epsilon, or with partly new data.
 
     Attributes
     ----------

@@ -37,7 +37,6 @@ from slabsvm.data.files import named_errors, open_regular, write_whole
 from slabsvm.detectors.answers import Answer, answer, left_out_answer, nominal_recall, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning, rows_of
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training, routed, routed_before
 from slabsvm.gram.computed import OneHeld
 from slabsvm.runtime.arrays import FloatArray, IndexArray
@@ -248,14 +247,13 @@ class Chain:
         first, training, group, judged = self._prepared(split)
         gram_of = OneHeld(MOST_BYTES, judged)
         shared = (perf_counter() - begin) / len(self.runs)
-        start: Start | None = None
         for parameters in self.parameters:
             begin = perf_counter()
             # A model has taken these parameters already, of which set_params makes sure slowly.
             detector = copy(first)
             detector.__dict__.update(parameters)
             validate_parameters(detector)
-            start = detector.fit_training(training, part=True, gram_of=gram_of, start=start).start
+            detector.fit_training(training, part=True, gram_of=gram_of)
             fitted = perf_counter()
             support, beta, answers = detector.model_.support, np.zeros(len(training.distinct.weights)), []
             beta[support.rows] = support.coefficients

@@ -25,7 +25,6 @@ from slabsvm.ensemble.combination import Combination, CombinedModel
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.ranks import Surprise
-from slabsvm.ensemble.windowed import Window
 from slabsvm.files.models import kinds
 from slabsvm.files.models.archive import must
 from slabsvm.files.models.estimators import Entry, labels, scalar
@@ -52,7 +51,6 @@ POSITIVE = Annotated[float, Number(above=0.0)]
 FITTED = FittedEstimator(answers="predict")
 ROWS = Annotated[int, Number(size="rows")]
 LEARNED = maybe(Array("learned", dtype=("u8",)), for_training=True)
-WINDOWED = ("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD")
 REFERENCE = Annotated[str, Choice((HELD_OUT, LEFT_OUT))]
 OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector",))
 
@@ -186,12 +184,6 @@ OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, t
         | {"decisions": maybe(Array("rows", holds="numbers"), for_training=True)}
         | {"trimmed": maybe(Places("trimmed", below="rows"), for_training=True)}
     ),
-    "slabsvm.WindowedDetector": Entry(
-        {"estimator": FittedEstimator(WINDOWED), "n_seen": int, "window": maybe(Window, for_training=True)},
-        where={"window": "_window"},
-        # The next update starts from nothing.
-        give=lambda found: found.update(offset_=found["estimator_"].offset_, _start=None),
-    ),
     "slabsvm.OpenSetClassifier": Entry(
         {"classes": labels("classes"), "unknown_label": scalar, "seed": Annotated[int, SEED]}
         | {"models": many(OF_CLASS, size="classes", least=1), "joint": maybe(JOINT)},
@@ -284,9 +276,6 @@ def _of_fitted(model: Any) -> Conditions:
                 width = model.n_features_in_ if some is None else len(some)
                 found = getattr(one, "n_features_in_", width)
                 yield found == width, f"has a detector of {found:,} features, where {width:,} are expected"
-        case slabsvm.WindowedDetector(estimator_=detector, n_seen_=n_seen, _window=Window(numbers=numbers)):
-            known = len(numbers) == detector.n_samples_fit_ and numbers.max(initial=0) < n_seen
-            yield known, "has rows that are not those that its estimator has learned, of all that it has seen"
 
 
 kinds.CONDITIONS.extend((_of_models, _of_parts, _of_fitted))
