@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
-    from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
     from slabsvm.detectors.one_class_svm import OneClassSVM
     from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
@@ -47,7 +46,6 @@ __all__ = [
     "KernelPCADetector",
     "LabelFreeSearchCV",
     "LeakageWarning",
-    "LinearOneClassSlabSVM",
     "NeighboursDetector",
     "NormalScores",
     "OneClassSVM",
@@ -81,7 +79,6 @@ HOMES = {
     "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",
     "LeakageWarning": "selection.folds",
-    "LinearOneClassSlabSVM": "detectors.linear_slab",
     "NeighboursDetector": "ensemble.neighbours",
     "NormalScores": "ensemble.ranks",
     "OneClassSVM": "detectors.one_class_svm",

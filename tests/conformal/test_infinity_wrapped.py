@@ -26,7 +26,6 @@ from slabsvm import (
     AutoSlabSVM,
     KernelPCADetector,
     LabelFreeSearchCV,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
 )
@@ -59,7 +58,6 @@ FOREIGN = (
 UNDIRECTED = {
     "slab, hellinger": (partial(OneClassSlabSVM, kernel="hellinger", nu_upper=0.05), np.abs),
     "slab, linear": (partial(OneClassSlabSVM, kernel="linear"), lambda X: X - X.mean(axis=0)),
-    "linear slab": (LinearOneClassSlabSVM, lambda X: X - X.mean(axis=0)),
     "one-class SVM, linear": (partial(OneClassSVM, kernel="linear", nu=0.6), lambda X: X - X.mean(axis=0)),
 }
 
@@ -129,8 +127,6 @@ def test_other_kernels_reject_what_is_far_or_say_that_they_do_not(name, kernel, 
 @pytest.mark.parametrize("name", UNDIRECTED)
 def test_where_w_is_zero_the_calibration_says_that_chance_accepts_rows_far_away(name, method, two_sided, X):
     make, rows = UNDIRECTED[name]
-    if name == "linear slab" and method == "leave-one-out":
-        pytest.skip("the model has no leave-one-out scores")
     fits = "5 of 5 fits" if method == "cross" else "The fit"
     for model in (make(), make_pipeline(FunctionTransformer(), make())):
         detector, told = wrapped(model, method, rows(X), two_sided=two_sided)

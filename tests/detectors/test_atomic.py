@@ -19,26 +19,23 @@ from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
     LabelFreeSearchCV,
-    LinearOneClassSlabSVM,
+    NormalScores,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
     SlabCollapseWarning,
 )
-from slabsvm.kernels.features import Chi2Map, HellingerMap
 from slabsvm.runtime.objects import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))
 FITTED: dict[str, Any] = {
     **{name: make() for name, make in problems.FAMILY.items()},
-    "linear": LinearOneClassSlabSVM(),
     "conformal": ConformalDetector(alpha=0.1),
     "open set": OpenSetClassifier(alpha=0.1),
     "search": LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv="leave-one-out", criterion="volume"),
     "auto": AutoSlabSVM(recall=0.8),
-    "Hellinger map": HellingerMap(),
-    "chi2 map": Chi2Map(),
+    "ranks": NormalScores(),
 }
 by_name = pytest.mark.parametrize("name", FITTED)
 

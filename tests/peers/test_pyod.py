@@ -33,7 +33,6 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     LabelFreeSearchCV,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
     PyODDetector,
@@ -54,7 +53,6 @@ ESTIMATORS = {
     "slab": make_pipeline(StandardScaler(), OneClassSlabSVM()),
     "training planes": OneClassSlabSVM(offsets="training", gamma="scale"),
     "kernel density": KernelDensityDetector(),
-    "Nystroem": LinearOneClassSlabSVM(feature_map="nystroem"),
     "calibrated": ConformalDetector(OneClassSVM(), alpha=0.2),
     "of another library": IsolationForest(random_state=0),
 }

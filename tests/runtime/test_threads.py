@@ -17,7 +17,6 @@ from slabsvm import (
     DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     NeighboursDetector,
     OneClassSlabSVM,
 )
@@ -68,7 +67,6 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
         KernelDensityDetector(),
         NeighboursDetector(),
         DependenceDetector(),
-        LinearOneClassSlabSVM(epsilon=0.2),
     ],
     ids=str,
 )

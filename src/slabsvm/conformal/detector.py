@@ -38,7 +38,6 @@ from slabsvm.conformal.remoteness import deciding_reach, far_rows, final_estimat
 from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, explanation_of, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
-from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.fitted.explanation import Explanation, mean_of
@@ -116,7 +115,7 @@ def found_no_direction(detectors: Sequence[Any]) -> list[str]:
     """Return the warnings of those fits of some detectors that found w = 0: which rows they reject is chance."""
     models = [final_estimator(detector)[0] for detector in detectors]
     # A ball needs no direction: around the origin it tells near from far.
-    kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
+    kinds = (OneClassSlabSVM, OneClassSVM)
     return [model.warning_ for model in models if isinstance(model, kinds) and model.status_ == "degenerate"]
 
 

@@ -209,13 +209,7 @@ class OneClassSlabSVM(SupportVectorDetector):
 
     def _diagnosis(self) -> str:
         fit = self.model_
-        collapsed = self.planes_.without_width(
-            self.status_,
-            fit.rounding,
-            cause="the kernel matrix is so close to the identity",
-            remedy=self._remedy(),
-            spread=fit.loo_spread,
-        )
+        collapsed = self.planes_.without_width(self.status_, fit.rounding, remedy=self._remedy(), spread=fit.loo_spread)
         if collapsed or self.offsets == "training":
             return collapsed or self._misplaced()
         expected, nominal = self.expected_recall_, self._nominal_recall()

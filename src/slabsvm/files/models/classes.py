@@ -29,13 +29,11 @@ from slabsvm.files.models import kinds
 from slabsvm.files.models.archive import must
 from slabsvm.files.models.estimators import Entry, labels, scalar
 from slabsvm.files.models.kinds import KINDS, Conditions, Parts, by_class, either, many, maybe, record
-from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.features import Landmarks
 from slabsvm.kernels.rbf import RBF
 from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
@@ -144,27 +142,12 @@ def _give_open_set(found: dict[str, Any]) -> None:
     found["rule_"] = ClassifierRule(found["models_"], found["classes_"], **joint)
 
 
-def _give_linear(found: dict[str, Any]) -> None:
-    found["planes_"] = SlabPlanes(found["rho_lower_"], found["rho_upper_"], found.pop("two_sided_"))
-    if found["map_"] is not None:
-        found["gamma_"] = found["map_"].gamma
-
-
 PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name, home in slabsvm.HOMES.items() if home not in NEED_EXTRAS}
 OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
     "slabsvm.ensemble.known.OutlierClassifier": Entry(
         # What it was made by is not needed, and may be of any class.
         _annotated(OutlierClassifier),
         left_out=("classifier",),
-    ),
-    "slabsvm.LinearOneClassSlabSVM": Entry(
-        {"n_samples_fit": ROWS, "warning": str, "map": Landmarks | None, "coef": Array("one images")}
-        | {"rho_lower": float, "rho_upper": ANY, "offset": float, "two_sided": TwoSided | None}
-        | {"duality_gap": ANY, "relative_gap": ANY, "dual_objective": float}
-        | {"status": Annotated[str, Choice(("converged", "degenerate", "stalled"))]}
-        | {"n_passes": int, "usual": Usual | None},
-        where={"two_sided": lambda model: model.planes_.two_sided},
-        give=_give_linear,
     ),
     "slabsvm.ConformalDetector": Entry(
         {
@@ -226,7 +209,7 @@ def _of_models(value: Any) -> Conditions:
 
 def _of_parts(value: Any) -> Conditions:
     match value:
-        case Expansion(kernel=k, samples=rows) | Density(kernel=k, samples=rows) | Landmarks(kernel=k, rows=rows):
+        case Expansion(kernel=k, samples=rows) | Density(kernel=k, samples=rows):
             of_dense = getattr(k, "centre", None) is not None or getattr(k, "differences", False)
             dense = not (of_dense and sp.issparse(rows))
             yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
@@ -265,10 +248,6 @@ def _of_fitted(model: Any) -> Conditions:
     match model:
         case OutlierClassifier(trees_=trees, classifier_=classifier):
             yield (trees is None) != (classifier is None), "has trees and a classifier, or neither"
-        case slabsvm.LinearOneClassSlabSVM(planes_=planes, map_=images):
-            yield not planes.scores_by_mass, "has a score of local kernels, which it has none of"
-            length = model.n_features_in_ if images is None else images.n_features
-            yield model.coef_.shape == (1, length), f"has no weight for each of {length:,} features"
         case ConformalDetector(estimators_=estimators, columns_=columns):
             yield len(estimators) == len(columns), "has no calibration for each of its detectors"
             for one, some in zip(estimators, columns, strict=True):
