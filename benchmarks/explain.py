@@ -33,7 +33,6 @@ from slabsvm import (
     AutoSlabSVM,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
 )
@@ -50,7 +49,6 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "one-class SVM": (StandardScaler, OneClassSVM),
     "kernel density": (StandardScaler, KernelDensityDetector),
     "kernel PCA": (StandardScaler, KernelPCADetector),
-    "linear slab of a feature map": (StandardScaler, partial(LinearOneClassSlabSVM, feature_map="nystroem")),
     "SVDD, linear": (StandardScaler, partial(SVDD, kernel="linear")),
     "kernel PCA, linear": (StandardScaler, partial(KernelPCADetector, kernel="linear")),
     "slab, intersection": (ADDITIVE, partial(OneClassSlabSVM, kernel="intersection")),

@@ -31,7 +31,6 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
 )
@@ -52,7 +51,6 @@ MODELS: dict[str, Any] = {
     "kernel PCA": KernelPCADetector(),
     "kernel PCA, chi2": KernelPCADetector(kernel="chi2"),
     "kernel density": KernelDensityDetector(),
-    "linear slab, Nystroem": LinearOneClassSlabSVM(feature_map="nystroem"),
     "calibrated slab": ConformalDetector(OneClassSlabSVM()),
 }
 

@@ -4,7 +4,7 @@
 
 Sections: sizes (what the fits and the pass that scores all others cost for samples of three sizes), file (a
 memory-mapped float64 file, in a process of its own, with its peak memory; of --rows and ten times as many), dask (four
-workers, in processes). Rows are those of benchmarks/linear.py in units that differ.
+workers, in processes). Rows are of six clouds in ten features, in units that differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from unittest.mock import patch
 import numpy as np
 
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, tables
-from linear import private_memory, standardised
 from slabsvm import AutoSlabSVM
 from slabsvm.ensemble.members import Sample
 
@@ -32,8 +31,17 @@ UNITS = np.arange(1.0, 11.0)
 
 
 def rows(m: int, seed: int) -> np.ndarray:
-    """Return rows in ten features of different units, far from the origin."""
-    return standardised(m, seed)[0] * UNITS + 5.0
+    """Return rows of six clouds in ten features of different units, far from the origin."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).normal(0.0, 2.0, (6, 10))
+    X = centres[rng.integers(0, 6, m)] + rng.normal(size=(m, 10))
+    return (X - centres.mean(axis=0)) / np.sqrt(1.0 + centres.var(axis=0)) * UNITS + 5.0
+
+
+def private_memory() -> int:
+    """Return the bytes of this process that are no file's."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) * 1024
 
 
 def measured(X: Any, **parameters: Any) -> Record:

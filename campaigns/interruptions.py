@@ -23,7 +23,6 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OpenSetClassifier,
 )
@@ -54,12 +53,8 @@ LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),
     "eigenvectors of kernel PCA": lambda: (KernelPCADetector(), cloud(1800)),
     "kernel density": lambda: (KernelDensityDetector(), cloud(8000)),
-    "linear slab": lambda: (LinearOneClassSlabSVM(epsilon=0.2), cloud(400_000, 40)),
-    "linear slab, 2 threads": lambda: (
-        LinearOneClassSlabSVM(epsilon=0.2, feature_map="nystroem", n_jobs=2),
-        cloud(100_000),
-    ),
     "average": lambda: (AutoSlabSVM(), cloud(3000)),
+    "average of drawn rows, 2 threads": lambda: (AutoSlabSVM(max_fit_samples=500, n_jobs=2), cloud(50_000)),
     "open set, 2 jobs": lambda: (OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
     "calibrated": lambda: (ConformalDetector(OneClassSlabSVM()), cloud(6000)),
 }

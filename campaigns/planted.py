@@ -14,10 +14,10 @@ import slabsvm.data.passes
 import slabsvm.files
 from slabsvm.conformal.p_values import Ranking
 from slabsvm.data import distinct
-from slabsvm.detectors import base, kernelized, linear_slab, one_class_svm
+from slabsvm.detectors import base, kernelized, one_class_svm
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.dual.program import Dual, one_class, one_class_slab
+from slabsvm.dual.program import Dual, one_class
 from slabsvm.dual.solution import Point
 from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import Gram
@@ -72,18 +72,6 @@ def gaps_too_small() -> Any:
 def other_scores() -> Any:
     """Scores are off by 1e-9 of themselves"""
     return after(SupportVectorDetector, "project", lambda scores, *_: scores * (1 + 1e-9))
-
-
-@found_by("test_the_slab_of_passes_is_that_of_the_linear_kernel")
-def another_nu() -> Any:
-    """Passes solve the problem of a nu that is a twentieth larger"""
-    return patch.object(linear_slab, "one_class_slab", lambda w, lower, *more: one_class_slab(w, 1.05 * lower, *more))
-
-
-@found_by("test_a_memory_map_gives_the_slab_of_passes_to_the_last_bit_and_dask_to_the_rounding_of_sums")
-def rounded_otherwise() -> Any:
-    """Scores of Dask arrays are off by 1e-9 of themselves"""
-    return after(slabsvm.data.passes, "scored", lambda scores, *_: scores * (1 + 1e-9))
 
 
 @found_by(

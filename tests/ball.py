@@ -39,8 +39,8 @@ class Ball(SupportVectorDetector):
         squared_radius = solved.squared_norm + constant - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
-    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorModel:
-        found = super()._read_off(training, solved, given)
+    def _read_off(self, training: Training, solved: Solved) -> SupportVectorModel:
+        found = super()._read_off(training, solved)
         if found.loo_scores is None:
             return found
         constant = _constant(solved.kernel, solved.gram)

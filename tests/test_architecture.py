@@ -7,7 +7,7 @@ import pytest
 
 import slabsvm
 from processes import loaded_after
-from slabsvm import bandwidth, display, features, kernels, metrics
+from slabsvm import bandwidth, display, kernels, metrics
 from slabsvm.data import files
 from slabsvm.display import palette
 
@@ -34,7 +34,7 @@ FLOORS = (
     "command",
 )
 # What users import by name, and what stands above all floors.
-FRONT = {"", "__main__", "bandwidth", "features", "metrics"}
+FRONT = {"", "__main__", "bandwidth", "metrics"}
 # `python -m` looks for one of them there.
 MOST_FILES_AT_THE_ROOT = 5
 # The third parties that only some folders import.
@@ -126,7 +126,7 @@ def test_third_parties_stay_in_their_folders(library):
 
 def test_the_reproduction_uses_public_names_alone():
     public = {"slabsvm", *(f"slabsvm.{name}" for name in slabsvm.__all__)}
-    for module in (bandwidth, display, files, palette, features, kernels, metrics):
+    for module in (bandwidth, display, files, palette, kernels, metrics):
         public |= {module.__name__, *(f"{module.__name__}.{name}" for name in module.__all__)}
     for path in (ROOT / "reproduction" / "src").rglob("*.py"):
         used = {imported for imported in imports(path) if imported == "slabsvm" or imported.startswith("slabsvm.")}

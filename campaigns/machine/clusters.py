@@ -12,18 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm import LinearOneClassSlabSVM, OneClassSVM, OpenSetClassifier
+from slabsvm import AutoSlabSVM, OneClassSVM, OpenSetClassifier
 from slabsvm.data.passes import DaskBlocks
-from slabsvm.solvers.streaming import PassTuning
 
 Record = dict[str, Any]
 N_WORKERS = 2
-
-
-class InBands(LinearOneClassSlabSVM):
-    """A linear slab that needs passes for more than two thousand rows."""
-
-    _tuning = PassTuning(sample_rows=2000, band_rows=1000, least_rows=500)
 
 
 def dying(do: Callable[..., Any], flag: str) -> Callable[..., Any]:
@@ -57,10 +50,10 @@ def cluster() -> Iterator[None]:
 
 
 def killed_workers(seed: int) -> list[Record]:
-    """Return the records of a linear slab, whose worker dies in each of its passes, and of an open set of classes."""
+    """Return the records of a model of drawn rows, whose worker dies in each pass, and of an open set of classes."""
     with TemporaryDirectory(prefix="slabsvm-faults-") as base:
         flag = Path(base) / "die"
-        return [*_linear(flag, seed), *_open_set(flag, seed)]
+        return [*_drawn(flag, seed), *_open_set(flag, seed)]
 
 
 def _record(what: str, seed: int, flag: Path, same: bool) -> Record:
@@ -71,42 +64,41 @@ def _record(what: str, seed: int, flag: Path, same: bool) -> Record:
     return {"section": "workers", "what": what, "seed": seed, "faults": faults}
 
 
-def _linear(flag: Path, seed: int) -> Iterator[Record]:
+def _drawn(flag: Path, seed: int) -> Iterator[Record]:
     import dask.array as da
 
     X = np.random.default_rng(seed).gamma(64.0, 1 / 16, (20_000, 6))
     visit, visits = DaskBlocks.visit, []
 
-    def deadly(source: DaskBlocks, visitor: Any, bytes_per_row: int, *, fatal: int | None) -> Any:
+    def deadly(source: DaskBlocks, visitor: Any, *, fatal: int | None) -> Any:
         visits.append(visitor)
         if len(visits) == fatal:
             flag.touch()
             visitor = dying(visitor, str(flag))
-        return visit(source, visitor, bytes_per_row)
+        return visit(source, visitor)
 
-    def fitted(fatal: int | None) -> LinearOneClassSlabSVM:
+    def fitted(fatal: int | None) -> AutoSlabSVM:
         visits.clear()
         DaskBlocks.visit = partialmethod(deadly, fatal=fatal)
         try:
             with cluster():
-                return InBands(nu_upper=0.05, tol=1e-10).fit(da.from_array(X, chunks=(2500, -1)).persist())
+                return AutoSlabSVM(max_fit_samples=200).fit(da.from_array(X, chunks=(2500, -1)).persist())
         finally:
             DaskBlocks.visit = visit
 
     alone = fitted(None)
-    phases = [type(visitor).__name__ for visitor in visits]
-    for number, phase in enumerate(phases, start=1):
+    n_passes = len(visits)
+    for number in range(1, n_passes + 1):
         model = fitted(number)
-        same = (model.coef_ == alone.coef_).all() and model.rho_lower_ == alone.rho_lower_
-        same = same and model.rho_upper_ == alone.rho_upper_ and model.duality_gap_ == alone.duality_gap_
-        yield _record(f"linear slab, pass {number} of {len(phases)}: {phase}", seed, flag, bool(same))
+        same = model.offset_ == alone.offset_ and (model.loo_scores_ == alone.loo_scores_).all()
+        yield _record(f"drawn rows, pass {number} of {n_passes}", seed, flag, bool(same))
     for method in ("predict", "decision_function"):
         with cluster():
             blocks = da.from_array(X, chunks=(2500, -1)).persist()
             flag.touch()
             fatal = blocks.map_blocks(dying(lambda rows: rows, str(flag)), meta=np.empty((0, 0)))
             found = getattr(alone, method)(fatal).compute()
-        yield _record(f"linear slab, {method}", seed, flag, bool((found == getattr(alone, method)(X)).all()))
+        yield _record(f"drawn rows, {method}", seed, flag, bool((found == getattr(alone, method)(X)).all()))
 
 
 def _open_set(flag: Path, seed: int) -> Iterator[Record]:

@@ -16,16 +16,13 @@ if TYPE_CHECKING:
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
-    from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
     from slabsvm.detectors.one_class_svm import OneClassSVM
-    from slabsvm.detectors.path import fit_path
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
     from slabsvm.ensemble.auto import AutoSlabSVM
     from slabsvm.ensemble.neighbours import NeighboursDetector
     from slabsvm.ensemble.ranks import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
-    from slabsvm.ensemble.windowed import WindowedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.caller import ExtraMissingError
@@ -40,7 +37,6 @@ __all__ = [
     "ExtraMissingError",
     "KernelDensityDetector",
     "KernelPCADetector",
-    "LinearOneClassSlabSVM",
     "NeighboursDetector",
     "NormalScores",
     "OneClassSVM",
@@ -49,10 +45,8 @@ __all__ = [
     "SlabCollapseWarning",
     "TableEncoder",
     "TrimmedDetector",
-    "WindowedDetector",
     "__version__",
     "explain",
-    "fit_path",
     "p_values",
 ]
 
@@ -68,7 +62,6 @@ HOMES = {
     "ExtraMissingError": "runtime.caller",
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
-    "LinearOneClassSlabSVM": "detectors.linear_slab",
     "NeighboursDetector": "ensemble.neighbours",
     "NormalScores": "ensemble.ranks",
     "OneClassSVM": "detectors.one_class_svm",
@@ -77,9 +70,7 @@ HOMES = {
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "ensemble.trimmed",
-    "WindowedDetector": "ensemble.windowed",
     "explain": "detectors.answers",
-    "fit_path": "detectors.path",
     "p_values": "detectors.answers",
 }
 

@@ -26,7 +26,6 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
 )
@@ -53,7 +52,6 @@ FOREIGN = (
 UNDIRECTED = {
     "slab, hellinger": (partial(OneClassSlabSVM, kernel="hellinger", nu_upper=0.05), np.abs),
     "slab, linear": (partial(OneClassSlabSVM, kernel="linear"), lambda X: X - X.mean(axis=0)),
-    "linear slab": (LinearOneClassSlabSVM, lambda X: X - X.mean(axis=0)),
     "one-class SVM, linear": (partial(OneClassSVM, kernel="linear", nu=0.6), lambda X: X - X.mean(axis=0)),
 }
 

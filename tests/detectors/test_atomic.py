@@ -18,24 +18,21 @@ import problems
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
-    LinearOneClassSlabSVM,
+    NormalScores,
     OneClassSlabSVM,
     OpenSetClassifier,
     SlabCollapseWarning,
 )
-from slabsvm.kernels.features import Chi2Map, HellingerMap
 from slabsvm.runtime.objects import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))
 FITTED: dict[str, Any] = {
     **{name: make() for name, make in problems.FAMILY.items()},
-    "linear": LinearOneClassSlabSVM(),
     "conformal": ConformalDetector(alpha=0.1),
     "open set": OpenSetClassifier(alpha=0.1),
     "auto": AutoSlabSVM(recall=0.8),
-    "Hellinger map": HellingerMap(),
-    "chi2 map": Chi2Map(),
+    "ranks": NormalScores(),
 }
 by_name = pytest.mark.parametrize("name", FITTED)
 
@@ -124,14 +121,6 @@ def test_a_warning_that_the_user_made_an_error_is_a_failed_fit():
             model.set_params(tol=1e-3, max_iter=-1, gamma=1e4, offsets="training").fit(OTHER)
     model.set_params(**{name: before[name] for name in ("tol", "max_iter", "gamma", "offsets")})
     assert_the_same(vars(model), before)
-
-
-def test_a_warm_start_goes_on_from_the_last_fit_that_succeeded():
-    model = OneClassSlabSVM(gamma="scale", warm_start=True, tol=1e-6).fit(X)
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(np.full((9, 3), np.nan))
-    cold = OneClassSlabSVM(gamma="scale", tol=1e-6).fit(X)
-    assert model.fit(X).n_iter_ < cold.n_iter_
 
 
 def test_an_interruption_inside_scikit_learns_own_change_of_its_configuration_leaves_it_as_it_was():

@@ -317,13 +317,3 @@ def test_many_rows_are_scored_as_few_are(name, X):
     whole = model.decision_function(new)
     few = np.concatenate([model.decision_function(new[rows]) for rows in gen_batches(len(new), height // 10)])
     np.testing.assert_allclose(few, whole, atol=1e-12 * np.abs(whole).max())
-
-
-@pytest.mark.parametrize("name", ["one-class SVM", "SVDD"])
-def test_the_other_support_vector_models_start_warm_too(name, X):
-    warm = problems.FAMILY[name](warm_start=True, tol=1e-9).fit(X)
-    warm.set_params(nu=0.12).fit(X)
-    cold = problems.FAMILY[name](nu=0.12, tol=1e-9).fit(X)
-    assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
-    warm.set_params(tol=1e-6).fit(X)
-    assert warm.fit(X).n_iter_ == 0

@@ -19,7 +19,6 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
@@ -52,10 +51,6 @@ MODELS = {
     "kernel density": KernelDensityDetector(),
     "neighbours": NeighboursDetector(),
     "kernel density, training": KernelDensityDetector(offsets="training"),
-    "linear slab": LinearOneClassSlabSVM(),
-    "linear slab without an upper plane": LinearOneClassSlabSVM(epsilon=0),
-    "linear slab of a feature map": LinearOneClassSlabSVM(feature_map="nystroem"),
-    "feature map, without an upper plane": LinearOneClassSlabSVM(feature_map="nystroem", epsilon=0),
     "average": AutoSlabSVM(),
 }
 # Each model with one kernel, and the slab with each.
@@ -92,15 +87,8 @@ def unit_of(model, new) -> np.ndarray:
         return np.abs(model.model_.expansion.coefficients).sum() ** 2 * np.maximum(
             kernel.diagonal(new), kernel.diagonal(model.model_.expansion.samples).max()
         )
-    if isinstance(model, LinearOneClassSlabSVM):
-        size = (
-            np.abs(new) @ np.abs(model.coef_[0])
-            if model.map_ is None
-            else np.abs(model.map_.lifted(model.coef_[0])).sum()
-        )
-    else:
-        size = np.full(len(new), model.model_.rounding / (ROUNDING_UNITS * EPS))
-        size = size + np.abs(model.project(new)) + model.model_.squared_lengths(new)
+    size = np.full(len(new), model.model_.rounding / (ROUNDING_UNITS * EPS))
+    size = size + np.abs(model.project(new)) + model.model_.squared_lengths(new)
     score = model.planes_.two_sided if hasattr(model, "planes_") else None
     size = size + abs(getattr(model, "rho_lower_", 0.0))
     return size / min(score.unit, score.outer - score.peak) + np.abs(model.decision_function(new)) if score else size
@@ -263,8 +251,9 @@ def test_what_is_usual_is_not_that_of_the_first_rows():
     rows = rows[rows[:, 0].argsort()]
     weights = np.ones(len(rows))
     weights[::2] = 0.0
-    usual = LinearOneClassSlabSVM().fit(rows, sample_weight=weights).usual_
-    shuffled = LinearOneClassSlabSVM().fit(np.random.default_rng(1).permutation(rows[1::2])).usual_
+    model = OneClassSVM(kernel="linear")
+    usual = model.fit(rows, sample_weight=weights).model_.usual
+    shuffled = model.fit(np.random.default_rng(1).permutation(rows[1::2])).model_.usual
     # Of 500 rows a mean is off by a twentieth of a deviation.
     assert usual.means / shuffled.means == pytest.approx(1.0, abs=0.02)
     assert usual.spreads / shuffled.spreads == pytest.approx(1.0, abs=0.2)

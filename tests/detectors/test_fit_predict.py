@@ -12,11 +12,9 @@ from slabsvm import (
     AutoSlabSVM,
     CalibrationWarning,
     ConformalDetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
     TrimmedDetector,
-    WindowedDetector,
 )
 
 pytestmark = pytest.mark.numeric
@@ -31,7 +29,6 @@ LEAVING_OUT = {
     "average": AutoSlabSVM(),
     "average of drawn rows": AutoSlabSVM(max_fit_samples=120),
     "pipeline": make_pipeline(StandardScaler(), OneClassSVM()),
-    "window": WindowedDetector(OneClassSVM()),
     "trimmed": TrimmedDetector(),
     "calibrated": ConformalDetector(OneClassSVM(), alpha=0.1),
     "calibrated pipeline": ConformalDetector(make_pipeline(StandardScaler(), AutoSlabSVM()), alpha=0.1),
@@ -42,7 +39,7 @@ LEAVING_OUT = {
 @pytest.mark.parametrize(
     ("name", "rows"),
     [(name, ROWS) for name in LEAVING_OUT]
-    + [(name, pd.DataFrame(ROWS, columns=list("abc"))) for name in ("SVDD", "average", "window", "calibrated")],
+    + [(name, pd.DataFrame(ROWS, columns=list("abc"))) for name in ("SVDD", "average", "calibrated")],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_outliers_among_the_learned_rows_are_named_and_few_others(name, rows):
@@ -75,17 +72,10 @@ def test_with_groups_each_row_is_answered_without_its_group():
     np.testing.assert_array_equal(model.fit_predict(ROWS, groups=groups) == 1, model.loo_decisions_ >= 0)
 
 
-@pytest.mark.parametrize("model", [OneClassSlabSVM(offsets="training"), LinearOneClassSlabSVM(feature_map="nystroem")])
 @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
-def test_without_left_out_scores_the_answer_is_that_of_predict(model):
+def test_without_left_out_scores_the_answer_is_that_of_predict():
+    model = OneClassSlabSVM(offsets="training")
     np.testing.assert_array_equal(model.fit_predict(ROWS), model.fit(ROWS).predict(ROWS))
-
-
-def test_a_window_answers_the_rows_that_it_forgot_as_new_ones():
-    model = WindowedDetector(OneClassSVM(), n_rows=150)
-    labels = model.fit_predict(ROWS)
-    np.testing.assert_array_equal(labels[:50], model.predict(ROWS[:50]))
-    np.testing.assert_array_equal(labels[50:] == 1, model.estimator_.loo_decisions_ >= 0)
 
 
 def test_a_calibrated_detector_compares_scores_of_its_model_without_the_row():

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, OneClassSlabSVM, OneClassSVM, fit_path
+from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
@@ -130,12 +130,6 @@ def test_sparse_rows_and_matrices_have_groups_too():
     given = OneClassSVM(kernel="precomputed").fit(X @ X.T, groups=groups)
     for other in (sparse, given):
         np.testing.assert_allclose(other.loo_scores_, dense.loo_scores_, atol=0.02 * np.ptp(dense.loo_scores_))
-
-
-def test_paths_take_groups():
-    X, groups = grouped(15, 4)
-    (model,) = fit_path(OneClassSlabSVM(), X, groups=groups, gamma=[0.5])
-    assert model.offset_ == OneClassSlabSVM(gamma=0.5).fit(X, groups=groups).offset_
 
 
 def test_scikit_learn_routes_groups_through_pipelines():

@@ -15,13 +15,11 @@ from slabsvm import (
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
     SlabCollapseWarning,
     TrimmedDetector,
-    WindowedDetector,
 )
 
 pytestmark = pytest.mark.numeric
@@ -36,8 +34,6 @@ TAKING_SCALE = {
     "linear ball": SVDD(kernel="linear"),
     "components": KernelPCADetector(),
     "density": KernelDensityDetector(),
-    "passes": LinearOneClassSlabSVM(feature_map="nystroem"),
-    "window": WindowedDetector(),
     "calibrated": ConformalDetector(KernelDensityDetector()),
 }
 GIVEN = {

@@ -9,8 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution
 
 pytestmark = pytest.mark.numeric
 
@@ -27,9 +25,20 @@ def gamma_for(X: np.ndarray, delta: float) -> float:
     return delta / float(((X[:, None] - X[None]) ** 2).sum(axis=2).max())
 
 
+def keeping(model: type) -> type:
+    """Return a model that keeps its program and its solution."""
+
+    class Keeping(model):
+        def _read_off(self, training: object, solved: object) -> object:
+            self.solved = solved
+            return super()._read_off(training, solved)
+
+    return Keeping
+
+
 def fitted(name: str, X: np.ndarray, delta: float, tol: float) -> tuple[object, list[str]]:
     model, parameters = MODELS[name]
-    detector = model(gamma=gamma_for(X, delta), tol=tol, offsets="training", warm_start=True, **parameters)
+    detector = keeping(model)(gamma=gamma_for(X, delta), tol=tol, offsets="training", **parameters)
     with warnings.catch_warnings(record=True, action="ignore", category=SlabCollapseWarning) as told:
         warnings.simplefilter("always", ConvergenceWarning)
         detector.fit(X)
@@ -41,8 +50,7 @@ def gap_in_extended_precision(detector: object, X: np.ndarray) -> float:
 
     Sums of multipliers are fixed, so that what is taken off K moves all scores and offsets alike.
     """
-    dual: Dual = detector.model_.start.dual
-    solution: Solution = detector.model_.start.solution
+    dual, solution = detector.solved.dual, detector.solved.solution
     X = X[distinct_rows(X, np.ones(len(X))).representatives].astype(np.longdouble)
     squared = sum((column[:, None] - column[None]) ** 2 for column in X.T)
     multipliers = solution.multipliers.astype(np.longdouble)

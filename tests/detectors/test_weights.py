@@ -10,7 +10,6 @@ import problems
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
-    LinearOneClassSlabSVM,
     NeighboursDetector,
     OneClassSVM,
     SlabCollapseWarning,
@@ -66,16 +65,6 @@ def test_heavy_rows_of_those_that_were_not_learned_are_warned_of_too(X):
     weights[other], weights[drawn[0]] = 1.0, 1000.0
     with warnings.catch_warnings(action="error"):
         model.fit(X, sample_weight=weights)
-
-
-def test_a_linear_slab_warns_of_uneven_weights_too(X):
-    weights = np.ones(300)
-    weights[7] = 1000.5
-    with pytest.warns(SlabCollapseWarning, match="samples of weights as uneven as these are worth 1"):
-        LinearOneClassSlabSVM().fit(X + 10.0, sample_weight=weights)
-    for offsets, others in (("training", weights), ("leave-one-out", np.full(300, 2.0))):
-        model = LinearOneClassSlabSVM(offsets=offsets).fit(X + 10.0, sample_weight=others)
-        assert "uneven" not in model.warning_
 
 
 @pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector])

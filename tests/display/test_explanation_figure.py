@@ -12,7 +12,6 @@ from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
     KernelDensityDetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
     explain,
@@ -104,12 +103,8 @@ def test_endless_shares_are_as_long_as_the_longest_other(X):
 @pytest.mark.warns("Rows that exceed the training rows", cases=["chi2"])
 @pytest.mark.parametrize(
     "model",
-    [
-        make_pipeline(MinMaxScaler(clip=True), OneClassSVM(kernel="chi2")),
-        SVDD(kernel="linear"),
-        LinearOneClassSlabSVM(epsilon=0),
-    ],
-    ids=["chi2", "SVDD", "linear slab"],
+    [make_pipeline(MinMaxScaler(clip=True), OneClassSVM(kernel="chi2")), SVDD(kernel="linear")],
+    ids=["chi2", "SVDD"],
 )
 def test_curves_are_what_a_value_adds(model, X):
     frame = pd.DataFrame(X + 9.0, columns=["width", "height", "depth", LONG])

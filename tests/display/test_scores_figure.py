@@ -15,7 +15,6 @@ from slabsvm import (
     AutoSlabSVM,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
     SlabCollapseWarning,
@@ -100,7 +99,7 @@ def test_rows_without_weight_and_rows_that_are_all_equal_are_drawn(X):
 
 
 def test_models_without_left_out_scores_are_refused(X):
-    for model in (OneClassSVM(offsets="training", gamma=0.01), LinearOneClassSlabSVM(), IsolationForest()):
+    for model in (OneClassSVM(offsets="training", gamma=0.01), IsolationForest()):
         with pytest.raises(ValueError, match=rf"{type(model).__name__} has no .* offsets='leave-one-out'"):
             draw_scores(model.fit(X + 9))
     with pytest.raises(NotFittedError):

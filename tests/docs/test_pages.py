@@ -202,7 +202,7 @@ def test_public_names_use_the_glossarys_words():
         taken = {name for method in (public.__init__, *methods) for name in inspect.signature(method).parameters}
         return taken | {name for name in dir(public) if name[0] != "_"}
 
-    modules = ("", ".bandwidth", ".features", ".metrics", ".display", ".files")
+    modules = ("", ".bandwidth", ".metrics", ".display", ".files")
     offered = [
         (name, getattr(module, name))
         for module in (importlib.import_module(f"slabsvm{module}") for module in modules)

@@ -10,7 +10,7 @@ import pytest
 
 import slabsvm
 
-MODULES = ("slabsvm", "slabsvm.bandwidth", "slabsvm.features", "slabsvm.metrics", "slabsvm.display", "slabsvm.files")
+MODULES = ("slabsvm", "slabsvm.bandwidth", "slabsvm.metrics", "slabsvm.display", "slabsvm.files")
 
 
 @pytest.mark.parametrize("module", MODULES)

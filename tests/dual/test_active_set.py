@@ -25,9 +25,8 @@ PLAIN = Tuning(face_cost=1e-30, equal=2.0)
 
 
 def rough(dual, K, tol):
-    """Return a feasible point that is not the optimum: multipliers at their caps on the samples of lowest scores."""
-    start = dual.linear_minimiser(K.mean(axis=0))
-    solution = loop.solve(dual, Dense(K), tol=tol, max_iter=4 * len(K), start=start, tuning=PLAIN)
+    """Return a feasible point that is not the optimum."""
+    solution = loop.solve(dual, Dense(K), tol=tol, max_iter=4 * len(K), tuning=PLAIN)
     return Point(dual, solution.multipliers, dual.linear + K @ dual.beta(solution.multipliers))
 
 

@@ -18,7 +18,6 @@ from damage import ACCIDENTS, DOCUMENT, MALICE, edited, read, written
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
-    LinearOneClassSlabSVM,
     NormalScores,
     OneClassSlabSVM,
     OpenSetClassifier,
@@ -33,7 +32,6 @@ MODELS = {
     "rbf": OneClassSlabSVM(),
     "intersection": OneClassSlabSVM(kernel="intersection"),
     "chi2": OneClassSlabSVM(kernel="chi2"),
-    "nystroem": LinearOneClassSlabSVM(feature_map="nystroem", n_components=10),
     "auto": AutoSlabSVM(),
     "calibrated": ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM(kernel="linear"))),
     "open set": OpenSetClassifier(classifier=SVC()),

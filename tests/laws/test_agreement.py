@@ -1,8 +1,6 @@
 """Every way to an answer gives the same answer: solvers, shortcuts, memory, where rows lie."""
 
-import tempfile
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +9,10 @@ import strategies
 import tolerances
 from hypothesis import strategies as st
 from law import law, only_our_warnings
-from strategies import Problem, drawn, plainly
+from strategies import Problem, drawn
 from test_certified import assert_certified, whole
 
 import certificate
-from slabsvm import LinearOneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
 from slabsvm.gram.computed import Computed, gram_of
 from slabsvm.kernels import NAMED
@@ -92,55 +89,6 @@ def test_a_score_is_the_sum_over_support_vectors(problem: Problem) -> None:
     size = max(1.0, float(np.abs(values).max()) / tolerances.largest(problem)) if tolerances.largest(problem) else 1.0
     known = tolerances.of_score(problem) * size
     np.testing.assert_allclose(model.project(problem.asked(problem.new)), expected.astype(float), rtol=0, atol=known)
-
-
-@law(drawn(kernels=("linear",)), examples=25)
-def test_the_slab_of_passes_is_that_of_the_linear_kernel(problem: Problem) -> None:
-    lower, upper = problem.nus
-    with only_our_warnings():
-        one = problem.slab(**plainly)
-        streamed = LinearOneClassSlabSVM(nu_lower=lower, nu_upper=upper, epsilon=problem.epsilon, **plainly)
-        streamed.fit(problem.X, sample_weight=problem.sample_weight)
-    if np.isfinite(streamed.duality_gap_):
-        w = streamed.coef_[0].astype(np.longdouble)
-        s = problem.X @ w
-        known = tolerances.of_gap(problem)
-        longest = float(np.square(problem.new).sum(axis=1).max())
-        gaps = one.duality_gap_ + known, streamed.duality_gap_ + known
-        allowed = tolerances.between_scores(*gaps, max(longest, tolerances.largest(problem))) + tolerances.of_score(
-            problem
-        )
-        np.testing.assert_allclose(streamed.project(problem.X), s.astype(float), rtol=0, atol=allowed)
-        np.testing.assert_allclose(streamed.project(problem.new), one.project(problem.new), rtol=0, atol=allowed)
-
-
-@law(drawn(kernels=("linear",), least=4), st.integers(1, 4), examples=6)
-def test_a_memory_map_gives_the_slab_of_passes_to_the_last_bit_and_dask_to_the_rounding_of_sums(
-    problem: Problem, cut: int
-) -> None:
-    import dask.array as da
-
-    def learned(X: Any) -> Any:
-        with only_our_warnings():
-            model = LinearOneClassSlabSVM(nu_lower=problem.nus[0], nu_upper=problem.nus[1], epsilon=problem.epsilon)
-            return model.fit(X, sample_weight=problem.sample_weight)
-
-    one = learned(problem.X)
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(Path(folder) / "X.npy", problem.X)
-        mapped = learned(np.load(Path(folder) / "X.npy", mmap_mode="r"))
-    np.testing.assert_array_equal(mapped.coef_, one.coef_)
-    assert (mapped.rho_lower_, mapped.rho_upper_) == (one.rho_lower_, one.rho_upper_)
-    divided = [da.from_array(rows, chunks=(cut, rows.shape[1])) for rows in (problem.X, problem.new)]
-    pieces = learned(divided[0])
-    found, rounding = np.asarray(pieces.project(divided[1])), tolerances.of_score(problem)
-    np.testing.assert_allclose(found, pieces.project(problem.new), rtol=1e-13, atol=rounding)
-    assert np.isfinite(pieces.duality_gap_) == np.isfinite(one.duality_gap_)
-    if np.isfinite(one.duality_gap_):
-        known = tolerances.of_gap(problem)
-        gaps = one.duality_gap_ + known, pieces.duality_gap_ + known
-        allowed = tolerances.between_scores(*gaps, float(np.square(problem.new).sum(axis=1).max()))
-        np.testing.assert_allclose(pieces.project(problem.new), one.project(problem.new), rtol=0, atol=allowed)
 
 
 @pytest.mark.slow

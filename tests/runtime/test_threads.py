@@ -16,7 +16,6 @@ from slabsvm import (
     SVDD,
     KernelDensityDetector,
     KernelPCADetector,
-    LinearOneClassSlabSVM,
     NeighboursDetector,
     OneClassSlabSVM,
 )
@@ -66,7 +65,6 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
         KernelPCADetector(n_components=2, offsets="training"),
         KernelDensityDetector(),
         NeighboursDetector(),
-        LinearOneClassSlabSVM(epsilon=0.2),
     ],
     ids=str,
 )

@@ -174,21 +174,6 @@ def test_multipliers_are_feasible_and_the_gap_is_true_wherever_a_fit_stops(seed,
         assert solution.iterations <= limit
 
 
-@pytest.mark.parametrize("m", [60, 1200])
-def test_descent_from_the_optimum_stays_there_and_from_elsewhere_gets_there(m):
-    X = cloud(0, m)
-    gram = Computed(RBF(0.3), X)
-    dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
-    cold = loop.solve(dual, gram, tol=1e-6)
-    assert loop.solve(dual, gram, tol=1e-6, start=cold.multipliers).iterations == 0
-    far = dual.linear_minimiser(-cold.scores)
-    untouched = far.copy()
-    warm = loop.solve(dual, gram, tol=1e-6, start=far)
-    assert warm.status is Status.CONVERGED
-    assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
-    np.testing.assert_array_equal(far, untouched)
-
-
 @pytest.mark.parametrize("m", [100, 1500])
 def test_a_fit_that_runs_out_of_iterations_says_so(m):
     X = cloud(3, m)

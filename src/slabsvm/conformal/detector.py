@@ -26,7 +26,6 @@ from slabsvm.conformal.held_out import FitArguments, fit_arguments, parted
 from slabsvm.conformal.p_values import MOST_SAMPLES, WHOLE, largest_rejected, ranked, whole_up
 from slabsvm.detectors.answers import explanation_of, final_estimator, refuse_classifier, refuse_other_polarity
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
-from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.wrapping import Wrapping
@@ -65,7 +64,7 @@ def found_no_direction(detector: Any) -> str:
     """Return the warning of a fit that found w = 0, so that chance decides which rows it rejects, or nothing."""
     model, _ = final_estimator(detector)
     # A ball needs no direction: around the origin it tells near from far.
-    kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
+    kinds = (OneClassSlabSVM, OneClassSVM)
     return model.warning_ if isinstance(model, kinds) and model.status_ == "degenerate" else ""
 
 

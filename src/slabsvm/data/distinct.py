@@ -183,15 +183,6 @@ def _products(X: Any, asked: IndexArray, matrix: IndexArray | None) -> tuple[Flo
     return np.einsum("ij,ij->i", rows, rows), lambda some: rows[some] @ rows.T
 
 
-def each_its_own(weights: FloatArray) -> Distinct:
-    """Return the rows of positive weight, shuffled, for data whose rows cannot be compared (a kernel matrix)."""
-    positive = np.flatnonzero(weights > 0)
-    rows = positive[np.random.default_rng(0).permutation(len(positive))]
-    group = np.full(len(weights), -1, dtype=np.intp)
-    group[rows] = np.arange(len(rows))
-    return Distinct(rows, weights[rows], group, keys=np.arange(len(rows), dtype=np.uint64))
-
-
 def _row_hashes(X: Any, precision: Any = np.float64) -> npt.NDArray[np.uint64]:
     """Return a hash of each row at a precision: its bits times odd random numbers, modulo 2^64, mixed."""
     n_samples, n_features = X.shape

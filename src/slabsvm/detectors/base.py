@@ -280,8 +280,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         weight 0 is not learned, and gets the answer of `predict`.
 
         `fit(X).predict(X)` differs: learning a row raises its score, so few training rows or none are rejected. The two
-        agree in models without leave-one-out scores: with offsets="training", where training scores set the threshold,
-        and in `LinearOneClassSlabSVM`.
+        agree with offsets="training", where training scores set the threshold.
 
         Parameters
         ----------

@@ -34,7 +34,7 @@ class OneClassSVM(SupportVectorDetector):
         Which scores set the plane. "leave-one-out" takes the nu-quantile of closed-form leave-one-out scores: the model
         then accepts a share of *new* positives near 1 - nu. "training" takes that of the training scores, as in [1]_
         and scikit-learn.
-    kernel, gamma, tol, max_iter, cache_size, n_jobs, warm_start
+    kernel, gamma, tol, max_iter, cache_size, n_jobs
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes

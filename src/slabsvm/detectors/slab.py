@@ -65,9 +65,6 @@ class OneClassSlabSVM(SupportVectorDetector):
         any case. Leave-one-out planes also take three matrices of the free support vectors' size.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
-    warm_start : bool, default=False
-        Start each fit from the last solution, for the samples that are in both fits. It helps with another nu, gamma or
-        epsilon, or with partly new data.
 
     Attributes
     ----------
@@ -212,13 +209,7 @@ class OneClassSlabSVM(SupportVectorDetector):
 
     def _diagnosis(self) -> str:
         fit = self.model_
-        collapsed = self.planes_.without_width(
-            self.status_,
-            fit.rounding,
-            cause="the kernel matrix is so close to the identity",
-            remedy=self._remedy(),
-            spread=fit.loo_spread,
-        )
+        collapsed = self.planes_.without_width(self.status_, fit.rounding, remedy=self._remedy(), spread=fit.loo_spread)
         if collapsed or self.offsets == "training":
             return collapsed or self._misplaced()
         expected, nominal = self.expected_recall_, self._nominal_recall()

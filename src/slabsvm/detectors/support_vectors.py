@@ -22,13 +22,13 @@ from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.active_set import polished
 from slabsvm.dual.leave_one_group_out import leave_one_group_out
-from slabsvm.dual.leave_one_out import LeaveOneOut, errors_of, largest_error, leave_one_out
+from slabsvm.dual.leave_one_out import errors_of, largest_error, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.fitted import diagnosis, recall
 from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
-from slabsvm.fitted.model import Model, Solved, Start, Support, SupportVectorModel, Unseen, rounding_of
+from slabsvm.fitted.model import Model, Solved, Support, SupportVectorModel, Unseen, rounding_of
 from slabsvm.fitted.planes import beside_repeats
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import MEDIUM, SMALL, Gram
@@ -49,7 +49,6 @@ class SupportVectorDetector(KernelDetector):
     tol: float = 1e-3
     max_iter: int = -1
     cache_size: float = 1000
-    warm_start: bool = False
 
     support_: npt.NDArray[np.intp] = field(init=False)
     dual_coef_: FloatArray = field(init=False)
@@ -69,7 +68,6 @@ class SupportVectorDetector(KernelDetector):
         "tol": [FiniteReal(0.0, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [FiniteReal(0.0, closed="neither")],
-        "warm_start": ["boolean"],
     }
 
     fit = fit_with_groups
@@ -201,34 +199,29 @@ class SupportVectorDetector(KernelDetector):
             f"{self.training_recall_bound_:.1%})"
         )
 
-    def _learn(
-        self, training: Training, *, gram_of: GramFactory = gram_of, start: Start | None = None
-    ) -> SupportVectorModel:
-        if start is None and self.warm_start and hasattr(self, "model_"):
-            start = self.model_.start
+    def _learn(self, training: Training, *, gram_of: GramFactory = gram_of) -> SupportVectorModel:
         kernel, gram = self._known(training, gram_of)
         # The solver, leave-one-out scores and warnings then read the same values.
         gram = gram.held() if gram.n_samples <= SMALL else gram
         dual = self._dual(training.distinct.weights, kernel, gram)
-        solution = self._solve(training, dual, gram, start)
+        solution = self._solve(dual, gram)
         held = gram
         # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
         bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
         if self.offsets == "leave-one-out" and bounded and self.max_iter < 0 and solution.converged:
             held = gram.held() if gram.n_samples <= MEDIUM else gram
             solution = polished(dual, held, solution)
-        left_out = start.left_out_of(dual, gram, solution) if start else None
-        return self._read_off(training, Solved(kernel, held, dual, solution, left_out), gram)
+        return self._read_off(training, Solved(kernel, held, dual, solution))
 
     def fit_training(
-        self, training: Training, *, part: bool = False, gram_of: GramFactory = gram_of, start: Start | None = None
+        self, training: Training, *, part: bool = False, gram_of: GramFactory = gram_of
     ) -> SupportVectorModel:
-        """Learn with access to K made by gram_of, from an earlier fit's start; the model that is returned has the next.
+        """Learn with access to K made by gram_of.
 
         :meta private:
         """
         with ONE_BLAS_THREAD:
-            fitted = self._learn(training, gram_of=gram_of, start=start)
+            fitted = self._learn(training, gram_of=gram_of)
         self._publish(training, fitted, part=part)
         return fitted
 
@@ -237,22 +230,13 @@ class SupportVectorDetector(KernelDetector):
         if self.offsets == "leave-one-out":
             rows, weights = training.counted
             self.expected_recall_ = recall.foretold(self._within_planes()[:, rows], weights, training.groups)[0]
-        start = self.model_.start
-        self.model_ = replace(self.model_, start=start.without_gram if start and self.warm_start else None)
 
-    def _solve(self, training: Training, dual: Dual, gram: Gram, start: Start | None) -> Solution:
-        solution = start.solution_of(dual, gram, float(self.tol)) if start else None
-        if solution is None:
-            from slabsvm.solvers import loop
+    def _solve(self, dual: Dual, gram: Gram) -> Solution:
+        from slabsvm.solvers import loop
 
-            solution = loop.solve(
-                dual,
-                gram,
-                tol=float(self.tol),
-                max_iter=self.max_iter,
-                cache_bytes=float(self.cache_size) * 1e6,
-                start=start.multipliers(training.distinct, dual, gram) if start else None,
-            )
+        solution = loop.solve(
+            dual, gram, tol=float(self.tol), max_iter=self.max_iter, cache_bytes=float(self.cache_size) * 1e6
+        )
         if not solution.converged:
             warn(
                 f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "
@@ -264,18 +248,18 @@ class SupportVectorDetector(KernelDetector):
             warn(text, ConvergenceWarning)
         return solution
 
-    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorModel:
-        """Return what follows from a solution; K as it was given is what a later fit may share."""
+    def _read_off(self, training: Training, solved: Solved) -> SupportVectorModel:
+        """Return what follows from a solution."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
         unseen, offsets = Unseen(solution.scores, training.distinct.weights, None), solution.offsets
-        left_out, closed, loo_errors = None, None, np.zeros((2, dual.n_planes))
+        left_out, loo_errors = None, np.zeros((2, dual.n_planes))
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
         # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
         # planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            unseen, loo_errors, closed = self._left_out(training, solved)
+            unseen, loo_errors = self._left_out(training, solved)
             left_out = unseen.scores
             offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
@@ -320,29 +304,20 @@ class SupportVectorDetector(KernelDetector):
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
             usual=self._usual(training, solved, expansion),
-            start=Start(training.distinct.keys, dual, replace(solution, face=None), given, closed),
         )
 
-    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, FloatArray, LeaveOneOut | None]:
-        """Return what positives score without themselves, or without their groups, and how far each plane can be off.
-
-        And what leaving each sample out does, where that is what was asked.
-        """
+    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, FloatArray]:
+        """Return what positives score without themselves, or their groups, and how far each plane can be off."""
         dual, gram, solution, groups = solved.dual, solved.gram, solved.solution, training.groups
         if groups is not None:
             found, off = leave_one_group_out(dual, gram, solution, groups)
             scores = np.concatenate(found)
             doubtful = np.repeat(off, [len(each) for each in found])
             errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubtful), doubtful[doubtful > 0])
-            return Unseen(scores, groups.weights, groups), errors, None
-        closed = solved.left_out
-        if closed is None:
-            closed = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
-        return (
-            Unseen(closed.scores, training.distinct.weights, None),
-            np.broadcast_to(closed.errors, (2, dual.n_planes)),
-            closed,
-        )
+            return Unseen(scores, groups.weights, groups), errors
+        alone = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
+        errors = np.broadcast_to(alone.errors, (2, dual.n_planes))
+        return Unseen(alone.scores, training.distinct.weights, None), errors
 
     def _usual(self, training: Training, solved: Solved, position: Expansion | WeightVector) -> Usual | None:
         """Return what each feature adds to training rows, where features add up."""

@@ -52,7 +52,7 @@ class SVDD(SupportVectorDetector):
         Which distances set R^2, as a quantile. "leave-one-out" takes closed-form leave-one-out distances: the model
         then accepts a share of *new* positives near 1 - nu. "training" takes the training samples' distances, as in
         [1]_.
-    gamma, tol, max_iter, cache_size, n_jobs, warm_start
+    gamma, tol, max_iter, cache_size, n_jobs
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes
@@ -112,10 +112,10 @@ class SVDD(SupportVectorDetector):
         constant = common_length(kernel, gram, type(self).__name__) is not None
         return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
-    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorModel:
+    def _read_off(self, training: Training, solved: Solved) -> SupportVectorModel:
         if solved.solution.status is Status.DEGENERATE:
             refuse_remote_cloud(2 * abs(solved.solution.objective), solved.gram)
-        fit = super()._read_off(training, solved, given)
+        fit = super()._read_off(training, solved)
         taken_off = self._taken_off(solved)
         loo_scores = None if fit.loo_scores is None else 2.0 * fit.loo_scores - taken_off - fit.squared_norm
         nu = self._share_outside(float(training.distinct.weights.sum()))

@@ -14,7 +14,6 @@ from slabsvm.detectors.answers import (
     taken_by,
     unwrapped,
 )
-from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT
@@ -249,8 +248,6 @@ def _parts(model: Any, X: Any) -> FloatArray:
     before, final = unwrapped(model)
     refuse_mixers(before)
     rows = taken_by(before, X)
-    if isinstance(final, LinearOneClassSlabSVM) and final.feature_map is None:
-        return np.asarray(np.asarray(rows, dtype=np.float64) * final.coef_[0])
     if not isinstance(final, SupportVectorDetector) or final.model_.usual is None:
         raise ValueError(
             f"This {type(final).__name__} is no sum of functions of one feature each: slabs, one-class SVMs and SVDDs "

@@ -228,7 +228,7 @@ class AutoSlabSVM(Detector):
         if is_dask(X):
             from slabsvm.data.passes import scored
 
-            return scored(X, self.n_features_in_, score, 8 * self.n_features_in_)
+            return scored(X, self.n_features_in_, score)
         return Local(rows_in_place(self, X, reset=False), None, effective_n_jobs(self.n_jobs)).scores(score)
 
     @property

@@ -186,8 +186,8 @@ class Sample:
         """Draw all rows of positive weight or, of more than most, at most half; ValueError where any is not finite."""
         n_counted = source.n_samples if source.weights is None else int(np.count_nonzero(source.weights))
         numbers = source.drawn(n_counted if n_counted <= max(most, FEWEST_SAMPLED) else min(most, n_counted // 2), seed)
-        survey = source.survey(numbers, refuse_what_is_not_finite)
-        return cls(source, numbers, survey.rows, survey.weights)
+        weights = np.ones(len(numbers)) if source.weights is None else source.weights[numbers]
+        return cls(source, numbers, source.taken(numbers, refuse_what_is_not_finite), weights)
 
     @property
     def others(self) -> BoolArray:

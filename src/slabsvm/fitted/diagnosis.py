@@ -6,7 +6,6 @@ Every fit compares its planes with the limit of its score infinitely far away (`
   the plane that faces it, and what that costs is said.
 - A kernel that levels off (intersection, chi2) has a finite limit, and samples score on both sides of it. One that
   grows (Hellinger) has an infinite one, accepted where there is no upper plane. Planes are left where they are.
-- Nystroem's map of a local kernel takes rows far away to zero, which is kept outside as the kernel's limit is.
 - A linear kernel has another limit in each direction, and nothing is known of a function or matrix of the user's. The
   row whose kernel values are all 0 takes the far row's place: none is less like the samples.
 

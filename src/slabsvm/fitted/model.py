@@ -5,17 +5,14 @@ A support vector detector's is read off a program and its solution, which are he
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct, Groups
-from slabsvm.dual.active_set import free_or_next
-from slabsvm.dual.leave_one_out import LeaveOneOut
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.fitted.explanation import Usual
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel, WeightVector
@@ -75,78 +72,6 @@ class KernelModel(Model):
 
 
 @dataclass(frozen=True)
-class Start:
-    """What a warm start needs of an earlier fit."""
-
-    keys: npt.NDArray[np.uint64]  # (k,): the hashes of its distinct samples, in ascending order
-    dual: Dual
-    solution: Solution
-    gram: Gram | None = None  # K; None where no later fit has the same
-    left_out: LeaveOneOut | None = None  # what leaving samples out does, where that is known
-
-    @property
-    def without_gram(self) -> Start:
-        """The same for fits over another K."""
-        return replace(self, gram=None, left_out=None)
-
-    def solution_of(self, dual: Dual, gram: Gram, tol: float) -> Solution | None:
-        """Return the solution of another program over K where it is this one, to within tol; else None.
-
-        Where no box binds, other boxes have the same optimum: at many a gamma, all small nus do.
-        """
-        found = self.solution
-        if not self._unbound(dual, gram) or found.gap > Point(self.dual, found.multipliers, found.scores).gap:
-            # What rounding hides in a gap may be more in other boxes.
-            return None
-        solution = certified(
-            Point(dual, found.multipliers, found.scores),
-            mean_diagonal=float(gram.diagonal.mean()),
-            resolution=gram.resolution,
-            tol=tol,
-            iterations=0,
-            unfinished=Status.STALLED,
-        )
-        return solution if solution.converged else None
-
-    def left_out_of(self, dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut | None:
-        """Return what leaving samples out of another solution over K does where it is the same as here; else None.
-
-        Estimates are good next to these planes, and others lie elsewhere.
-        """
-        if self.left_out is None or self.left_out.error > 0:
-            return None
-        same = self._unbound(dual, gram) and np.array_equal(solution.multipliers, self.solution.multipliers)
-        if not same or (free_or_next(dual, solution) != free_or_next(self.dual, self.solution)).any():
-            return None
-        return self.left_out
-
-    def multipliers(self, distinct: Distinct, dual: Dual, gram: Gram) -> FloatArray | None:
-        """Return feasible multipliers of another program, (P, m), from the samples that are in both; None for none."""
-        if self.dual.n_planes != dual.n_planes:
-            return None
-        if self._unbound(dual, gram):
-            return self.solution.multipliers
-        place = np.minimum(np.searchsorted(self.keys, distinct.keys), len(self.keys) - 1)
-        known = self.keys[place] == distinct.keys
-        if not known.any():
-            return None
-        shares = np.where(known, (self.solution.multipliers / self.dual.caps)[:, place], 0.0)
-        scores = np.where(known, self.solution.scores[place], np.median(self.solution.scores))
-        return dual.adjust_sums(shares * dual.caps, scores)
-
-    def _unbound(self, dual: Dual, gram: Gram) -> bool:
-        """Return whether no box binds the solution, nor would those of a program that differs in its boxes alone."""
-        own, multipliers = self.dual, self.solution.multipliers
-        return (
-            gram is self.gram
-            and np.array_equal(dual.signs, own.signs)
-            and np.array_equal(dual.totals, own.totals)
-            and np.array_equal(dual.linear, own.linear)
-            and bool((multipliers < np.minimum(own.caps, dual.caps)).all())
-        )
-
-
-@dataclass(frozen=True)
 class Solved:
     """A program over a kernel matrix, and its solution."""
 
@@ -154,7 +79,6 @@ class Solved:
     gram: Gram
     dual: Dual
     solution: Solution
-    left_out: LeaveOneOut | None = None  # what leaving samples out does, where that is known already
 
     @cached_property
     def beta(self) -> FloatArray:
@@ -266,7 +190,6 @@ class SupportVectorModel(KernelModel):
     relative_gap: Annotated[float, Number(finite=False)]
     iterations: int
     status: Annotated[str, Choice(STATUSES)]
-    start: Annotated[Start | None, NOT_KEPT]
     usual: Usual | None  # what each feature adds to training rows' positions, under a linear or an additive kernel
     # What is wrong where left-out scores are estimates by which planes may be far off, or nothing; not in a file.
     inexact_warning: Annotated[str | None, NOT_KEPT] = None

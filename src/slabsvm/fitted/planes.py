@@ -205,12 +205,11 @@ class SlabPlanes:
         nus = f"nu {nu_lower:g} below and {nu_upper:g} above, epsilon {epsilon:.4g}"
         return nus, f"planes           {self.lower:.6g} <= s <= {self.upper:.6g}"
 
-    def without_width(self, status: str, rounding: float, *, cause: str, remedy: str, spread: float = np.inf) -> str:
+    def without_width(self, status: str, rounding: float, *, remedy: str, spread: float) -> str:
         """Return what is wrong with w, or with planes moved by rounding that have nothing between them, or nothing.
 
-        status is the solver's, cause says why the scores of different samples may be the same, and remedy what to use
-        then. spread is by how much they differ, where that is known: a slab that is narrow beside its offsets may be
-        wide beside it.
+        status is the solver's, and remedy what to use. spread is by how much scores differ, where that is known: a slab
+        that is narrow beside its offsets may be wide beside it.
         """
         if status == "degenerate":
             return f"The fitted w is zero: {Status.DEGENERATE.value}."
@@ -219,9 +218,9 @@ class SlabPlanes:
         if width <= NO_WIDTH * min(largest, spread) + 4 * rounding:
             return (
                 f"The slab has no width: its planes are at {self.lower:.6g} and {self.upper:.6g}. "
-                f"Either all samples are (nearly) the same point of feature space, or {cause} that the scores "
-                f"of different samples do not differ by more than rounding. Use {remedy}, and check the "
-                "features for constants."
+                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to "
+                "the identity that the scores of different samples do not differ by more than rounding. Use "
+                f"{remedy}, and check the features for constants."
             )
         return ""
 
@@ -238,7 +237,7 @@ def planes_at(
     """Return planes at these offsets, (P,), moved outwards by rounding: one at epsilon = 0.
 
     parameters has nu_lower, nu_upper, epsilon and ranking; scores and weights, (m,), are of the samples whose quantiles
-    the offsets are, or of a part of them; local is the kernel's.
+    the offsets are; local is the kernel's.
     """
     lower = float(offsets[0]) - rounding
     if len(offsets) == 1:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups
-from slabsvm.data.passes import STRETCH_BYTES, Local, Source
+from slabsvm.data.passes import Local, Source
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
@@ -225,9 +225,7 @@ def _takes_weight(step: Any) -> bool:
     )
 
 
-def source_of(
-    estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: int | None, stretch_bytes: int = STRETCH_BYTES
-) -> Source:
+def source_of(estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: int | None) -> Source:
     """Return the rows to learn from, of which the estimator takes the number and names of features.
 
     A Dask array stays on its workers. Whether values are finite is for the first pass to see.
@@ -235,13 +233,13 @@ def source_of(
     if is_dask(X):
         from slabsvm.data.passes import DaskBlocks
 
-        source = DaskBlocks(X, None, stretch_bytes)
+        source = DaskBlocks(X, None)
         source.weights = _without_unit(sample_weight, X)
         estimator.__dict__.pop("feature_names_in_", None)
         estimator.n_features_in_ = source.n_features
         return source
     X = rows_in_place(estimator, X, reset=True)
-    return Local(X, _without_unit(sample_weight, X), effective_n_jobs(n_jobs), stretch_bytes)
+    return Local(X, _without_unit(sample_weight, X), effective_n_jobs(n_jobs))
 
 
 def rows_in_place(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:

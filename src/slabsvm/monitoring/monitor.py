@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.data.distinct import fingerprints
 from slabsvm.detectors.answers import answer, final_detector, final_estimator, left_out_decisions
-from slabsvm.detectors.base import checked_rows, parameters, rows_of
-from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+from slabsvm.detectors.base import parameters, rows_of
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
 from slabsvm.monitoring.course import GOOD, OUTLIER, RATES, Course, Rate, Readings, Test, read
 from slabsvm.openset.classifier import OpenSetClassifier
@@ -354,10 +353,6 @@ def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprint
             yield from _learned(one, rows)
     elif hasattr(model, "estimator_"):
         yield from _learned(model.estimator_, rows)
-    elif isinstance(model, LinearOneClassSlabSVM):
-        if model.map_ is not None:
-            # Its landmarks are learned rows.
-            yield fingerprints(model.map_.rows), fingerprints(checked_rows(model, rows, reset=False, least=1))
     elif getattr(model, "learned_", None) is not None:
         yield model.learned_, fingerprints(rows_of(model, rows))
 

@@ -12,14 +12,13 @@ from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_feature_names_in, _check_method_params, _check_sample_weight, _num_samples
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, _num_samples
 
 __all__ = [
     "FiniteReal",
     "HasMethods",
     "Interval",
     "StrOptions",
-    "_check_feature_names_in",
     "_check_method_params",
     "_check_sample_weight",
     "_fit_context",

@@ -110,7 +110,6 @@ def solve(
     tol: float = 1e-3,
     max_iter: int = -1,
     cache_bytes: float = 1e9,
-    start: FloatArray | None = None,
     tuning: Tuning = TUNING,
 ) -> Solution:
     """Solve the Dual to a relative gap of tol.
@@ -126,8 +125,6 @@ def solve(
         Limit on the descent's steps in all; -1 for one that follows from the number of samples (`Tuning.work`).
     cache_bytes : float
         What the working set's rows of K may take; beyond it they are computed again when needed.
-    start : (P, m) array or None
-        Feasible multipliers to start from; the sample and the candidates are then skipped.
     tuning : Tuning, default=TUNING
 
     Raises
@@ -139,10 +136,7 @@ def solve(
     left = float(np.abs(dual.signs @ dual.totals)) / dual.total
     work = max(tuning.work, tuning.work_per_pair * dual.n_samples**2 * left) if max_iter < 0 else np.inf
     steps = max_iter if max_iter >= 0 else np.iinfo(np.int64).max
-    limits = Limits(tol, steps, cache_bytes, work=work)
-    if start is None:
-        return _solve(dual, gram, limits, tuning)
-    return _Rounds(dual, gram, limits, tuning).run(start)
+    return _solve(dual, gram, Limits(tol, steps, cache_bytes, work=work), tuning)
 
 
 @dataclass(frozen=True)

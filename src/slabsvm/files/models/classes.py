@@ -25,18 +25,15 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.combination import Combination, CombinedModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.ranks import Surprise
-from slabsvm.ensemble.windowed import Window
 from slabsvm.files.models import kinds
 from slabsvm.files.models.archive import must
 from slabsvm.files.models.estimators import Entry, labels, scalar
 from slabsvm.files.models.kinds import KINDS, Conditions, Parts, by_class, either, many, maybe, record
-from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.features import Landmarks
 from slabsvm.kernels.rbf import RBF
 from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
@@ -50,7 +47,6 @@ POSITIVE = Annotated[float, Number(above=0.0)]
 FITTED = FittedEstimator(answers="predict")
 ROWS = Annotated[int, Number(size="rows")]
 LEARNED = maybe(Array("learned", dtype=("u8",)), for_training=True)
-WINDOWED = ("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD")
 REFERENCE = Annotated[str, Choice((HELD_OUT, LEFT_OUT))]
 OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector",))
 
@@ -151,27 +147,12 @@ def _give_calibrated(found: dict[str, Any]) -> None:
         found["estimator_"] = found["estimator"].estimator
 
 
-def _give_linear(found: dict[str, Any]) -> None:
-    found["planes_"] = SlabPlanes(found["rho_lower_"], found["rho_upper_"], found.pop("two_sided_"))
-    if found["map_"] is not None:
-        found["gamma_"] = found["map_"].gamma
-
-
 PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name in slabsvm.HOMES}
 OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
     "slabsvm.ensemble.known.OutlierClassifier": Entry(
         # What it was made by is not needed, and may be of any class.
         _annotated(OutlierClassifier),
         left_out=("classifier",),
-    ),
-    "slabsvm.LinearOneClassSlabSVM": Entry(
-        {"n_samples_fit": ROWS, "warning": str, "map": Landmarks | None, "coef": Array("one images")}
-        | {"rho_lower": float, "rho_upper": ANY, "offset": float, "two_sided": TwoSided | None}
-        | {"duality_gap": ANY, "relative_gap": ANY, "dual_objective": float}
-        | {"status": Annotated[str, Choice(("converged", "degenerate", "stalled"))]}
-        | {"n_passes": int, "usual": Usual | None},
-        where={"two_sided": lambda model: model.planes_.two_sided},
-        give=_give_linear,
     ),
     "slabsvm.ConformalDetector": Entry(
         {
@@ -189,12 +170,6 @@ OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, t
         {"estimator": FITTED, "offset": float, "n_rounds": Annotated[int, Number(least=1)]}
         | {"decisions": maybe(Array("rows", holds="numbers"), for_training=True)}
         | {"trimmed": maybe(Places("trimmed", below="rows"), for_training=True)}
-    ),
-    "slabsvm.WindowedDetector": Entry(
-        {"estimator": FittedEstimator(WINDOWED), "n_seen": int, "window": maybe(Window, for_training=True)},
-        where={"window": "_window"},
-        # The next update starts from nothing.
-        give=lambda found: found.update(offset_=found["estimator_"].offset_, _start=None),
     ),
     "slabsvm.OpenSetClassifier": Entry(
         {"classes": labels("classes"), "unknown_label": scalar, "seed": Annotated[int, SEED]}
@@ -236,7 +211,7 @@ def _of_models(value: Any) -> Conditions:
 
 def _of_parts(value: Any) -> Conditions:
     match value:
-        case Expansion(kernel=k, samples=rows) | Density(kernel=k, samples=rows) | Landmarks(kernel=k, rows=rows):
+        case Expansion(kernel=k, samples=rows) | Density(kernel=k, samples=rows):
             of_dense = getattr(k, "centre", None) is not None or getattr(k, "differences", False)
             dense = not (of_dense and sp.issparse(rows))
             yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
@@ -275,18 +250,11 @@ def _of_fitted(model: Any) -> Conditions:
     match model:
         case OutlierClassifier(trees_=trees, classifier_=classifier):
             yield (trees is None) != (classifier is None), "has trees and a classifier, or neither"
-        case slabsvm.LinearOneClassSlabSVM(planes_=planes, map_=images):
-            yield not planes.scores_by_mass, "has a score of local kernels, which it has none of"
-            length = model.n_features_in_ if images is None else images.n_features
-            yield model.coef_.shape == (1, length), f"has no weight for each of {length:,} features"
         case ConformalDetector(estimator_=one, columns_=columns):
             yield hasattr(one, "predict"), "has a detector that cannot predict"
             width = model.n_features_in_ if columns is None else len(columns)
             found = getattr(one, "n_features_in_", width)
             yield found == width, f"has a detector of {found:,} features, where {width:,} are expected"
-        case slabsvm.WindowedDetector(estimator_=detector, n_seen_=n_seen, _window=Window(numbers=numbers)):
-            known = len(numbers) == detector.n_samples_fit_ and numbers.max(initial=0) < n_seen
-            yield known, "has rows that are not those that its estimator has learned, of all that it has seen"
 
 
 kinds.CONDITIONS.extend((_of_models, _of_parts, _of_fitted))

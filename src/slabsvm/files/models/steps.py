@@ -1,4 +1,4 @@
-"""How steps before detectors are kept: the encoder of tables, the maps, and scikit-learn's.
+"""How steps before detectors are kept: the encoder of tables, normal scores, and scikit-learn's.
 
 scikit-learn's steps are kept by their public attributes; what they predict by besides follows from these, but for what
 `where` takes and `give` sets. A class with plain attributes takes one entry here.
@@ -47,7 +47,6 @@ DTYPE = Annotated[str, Choice(("float64", "float32", "int64", "int32", "object")
 WORD = Annotated[str, Choice(("drop", "passthrough"))]
 STEP = one_of(WORD, estimator(None), lambda step: isinstance(step, str))
 BESIDE = Parts(dict, {"name": str, "step": STEP, "places": list[int], "width": int}, dict.__getitem__)
-MAP = {"sample_interval": Annotated[float, Number(above=0.0)], "error": float}
 STATISTICS = one_of(floats("d", holds="any"), labels("d"), _is_numbers)
 # What a classifier's probabilities are made of, where it has any: the public names are on their way out.
 PAIR = ("_probA", "_probB")
@@ -121,9 +120,6 @@ STEPS = {
         {"values": many(floats("values", order="strictly ascending"), size="d")}
         | {"scores": many(floats("values", order="ascending"), size="d"), "scale": Array("d", above=0.0)}
     ),
-    "slabsvm.features.HellingerMap": Entry({}),
-    "slabsvm.features.IntersectionMap": Entry(MAP),
-    "slabsvm.features.Chi2Map": Entry(MAP),
     # A pipeline's cache is a folder of pickles.
     "sklearn.pipeline.Pipeline": Entry({}, left_out=("memory",)),
     "sklearn.compose.ColumnTransformer": Entry(

@@ -16,7 +16,6 @@ from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, Ranking, unit_of, u
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.kernelized import KernelDetector
-from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
@@ -35,7 +34,6 @@ from slabsvm.files.onnx.sums import (
     exponents,
     image,
     position,
-    product,
     refusal,
     squared_lengths,
 )
@@ -201,16 +199,6 @@ def _(detector: OneClassSlabSVM, rows: Tensor) -> Outputs:
 
 
 @answer.register
-def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Outputs:
-    w, landmarks = detector.coef_[0], detector.map_
-    if landmarks is None:
-        along = Position(product(rows, w[:, None]).flat)
-    else:
-        along = position(Expansion(landmarks.kernel, landmarks.rows, landmarks.lifted(w)), rows)
-    return _of_valid(rows, _between(detector, along, None))
-
-
-@answer.register
 def _(detector: SVDD, rows: Tensor) -> Outputs:
     fit = detector.model_
     kernel, expansion = fit.kernel, fit.expansion
@@ -306,9 +294,8 @@ def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Outputs
 
 def _offset(score: Position, detector: Any) -> Outputs:
     """Return scores, and the decisions that follow from the detector's offset."""
-    fit = getattr(detector, "model_", None)
-    spread = fit.loo_spread if fit is not None and np.isfinite(fit.loo_spread) else abs(detector.offset_)
-    score.varying.graph.needs(score.size, spread)
+    spread = detector.model_.loo_spread
+    score.varying.graph.needs(score.size, spread if np.isfinite(spread) else abs(detector.offset_))
     return Outputs(score.over(0.0), score.over(detector.offset_))
 
 

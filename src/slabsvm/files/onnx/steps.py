@@ -16,7 +16,6 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from slabsvm.ensemble.ranks import NormalScores
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import OLDEST_OPSET, Graph, Tensor
-from slabsvm.kernels.features import HellingerMap
 from slabsvm.tables.columns import Categories, Column, Numbers
 from slabsvm.tables.encoder import TableEncoder
 
@@ -215,12 +214,6 @@ def _(step: SimpleImputer, rows: Tensor) -> Tensor:
             "values than NaN."
         )
     return op.where(op.is_nan(rows), np.asarray(step.statistics_, dtype=np.float64), rows)
-
-
-@transformed.register
-def _(step: HellingerMap, rows: Tensor) -> Tensor:
-    del step
-    return op.sqrt(rows)
 
 
 @transformed.register
