@@ -18,23 +18,27 @@ from slabsvm.tables.plan import MOST_LEVELS
 N_ROWS = 120
 
 
-@pytest.fixture(name="parts")
-def good_parts():
+def parts_of(n_rows):
     """Two numbers that go together, a category, a boolean, a constant, and a number with gaps."""
     generator = np.random.default_rng(0)
-    size = generator.normal(size=N_ROWS)
+    size = generator.normal(size=n_rows)
     table = pd.DataFrame(
         {
             "width": 10 + size,
-            "weight": 50 + 5 * size + generator.normal(size=N_ROWS),
-            "finish": generator.choice(["matt", "gloss", "raw"], N_ROWS),
-            "coated": generator.random(N_ROWS) < 0.5,
+            "weight": 50 + 5 * size + generator.normal(size=n_rows),
+            "finish": generator.choice(["matt", "gloss", "raw"], n_rows),
+            "coated": generator.random(n_rows) < 0.5,
             "line": "A",
-            "note": generator.normal(size=N_ROWS),
+            "note": generator.normal(size=n_rows),
         }
     )
     table.loc[::10, "note"] = np.nan
     return table
+
+
+@pytest.fixture(name="parts")
+def good_parts():
+    return parts_of(N_ROWS)
 
 
 def test_each_kind_of_column_becomes_its_coordinates(parts):
@@ -120,13 +124,15 @@ def test_the_default_rejects_every_row_with_such_a_cell_if_rows_are_no_fewer_tha
 
 @pytest.mark.slow
 @pytest.mark.numeric
-def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_had_alone(parts):
+def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_had_alone():
+    # Of fewer rows than 400 folds leave a row out of the views, too, which then know nothing of its category.
+    parts = parts_of(450)
     parts.loc[5, "finish"] = "violet"
     model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(parts)
     alone = model[-1].loo_scores_[5]
     new = parts.iloc[[5]].assign(finish="green")
     assert model.score_samples(new)[0] <= np.quantile(model[-1].loo_scores_, 0.05)
-    assert model.score_samples(new)[0] == pytest.approx(alone, rel=0.6)
+    assert model.score_samples(new)[0] == pytest.approx(alone, rel=0.2)
 
 
 class TestGaps:

@@ -50,9 +50,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     One more coordinate is 0 for every training row. It marks unseen values: a new category, a new value in a constant
     column, or an empty cell in a column that had none. An unseen value counts as a category that one row in n + 1 has.
     In units of its standard deviation that is sqrt(n). The squares of k such cells add up, which makes sqrt(n k). To a
-    kernel of
-    distances such a row is as far away as a training row whose category is its own alone, and leave-one-out thresholds
-    take such rows into account. (Linear and additive kernels give the coordinate no weight.)
+    kernel of distances such a row is as far away as a training row whose category is its own alone, and leave-one-out
+    thresholds take such rows into account. (Linear and additive kernels give the coordinate no weight. The folds of
+    `AutoSlabSVM` below 400 rows take a category that only left-out rows have for a change of 1, not of sqrt(n).)
 
     Columns are found by name. Their order does not matter, and extra columns are left out.
 
