@@ -136,15 +136,6 @@ def final_estimator(detector: Any, X: Any = None) -> tuple[Any, Any]:
     return final, rows
 
 
-def predict_learned(model: Any, X: Any) -> npt.NDArray[np.intp]:
-    """Return what `fit_predict` answers rows that a pipeline, a search or a detector was fitted to, (n_samples,)."""
-    final = final_detector(model)
-    # A detector of another library knows no row without itself.
-    return np.asarray(
-        final._predict_learned(as_taken(model, X)) if hasattr(final, "_predict_learned") else model.predict(X)
-    )
-
-
 def as_taken(model: Any, X: Any) -> Any:
     """Return rows as the detector at the end of fitted pipelines and searches takes them."""
     return taken_by(unwrapped(model)[0], X)

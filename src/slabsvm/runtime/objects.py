@@ -25,7 +25,6 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Value_co = TypeVar("Value_co", covariant=True)
 FLOATS = ("f8", "f4")
 INTEGERS = ("i8", "i4")
-NUMBERS = (*FLOATS, *INTEGERS, "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 
 
 def atomic(method: Method) -> Method:
@@ -91,10 +90,9 @@ def Places(shape: str, *, below: str) -> Array:  # noqa: N802, since it is used 
 
 @dataclass(frozen=True)
 class Rows:
-    """A dense array of numbers, (rows, columns), or a CSR matrix in canonical form."""
+    """A dense array of numbers, (rows, d), or a CSR matrix in canonical form."""
 
     rows: str
-    columns: str = "d"
     dtype: tuple[str, ...] = field(default=FLOATS, kw_only=True)
 
 
@@ -118,9 +116,8 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Many:
-    """A list or tuple, of a length that may have a name."""
+    """A list or tuple."""
 
-    size: str = ""
     least: int = 0
 
 

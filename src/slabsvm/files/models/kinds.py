@@ -142,7 +142,7 @@ def kind_of(hint: Any) -> Kind:
         return KINDS_OF_NOTES[type(note)](note)
     if isinstance(note, fields.Many) or get_origin(hint) in (list, tuple, Sequence):
         made, note = tuple if get_origin(hint) is tuple else list, note or fields.Many()
-        return many(get_args(hint)[0], made=made, size=note.size, least=note.least)
+        return many(get_args(hint)[0], made=made, least=note.least)
     if note is not None or hint in (bool, str, int, float):
         # A number that is an array without dimensions is a float.
         return plain(hint if hint in (bool, str, int) else float, note or fields.Number())
@@ -329,19 +329,16 @@ def rows(note: fields.Rows) -> Kind:
         "indices": fields.Array("stored", dtype=fields.INTEGERS),
         "indptr": fields.Array("bounds", dtype=fields.INTEGERS, order="ascending"),
     }
-    dense = array(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
+    dense = array(fields.Array(f"{note.rows} d", dtype=note.dtype))
     csr = Parts(_csr, parts, lambda one, part: isinstance(one, sp.spmatrix) if part == "matrix" else getattr(one, part))
-    remedy = "Use save(model, path, training=False), which leaves them out, or fit on arrays"
 
     def move(found: Any, at: At) -> Any:
         if is_array(found):
             return dense(found, at)
-        known = at.reads or sp.issparse(found)
-        at.must(known, f"are training rows in a {type(found).__name__}, which is not kept. {remedy}")
         value = csr(found, at.inside("csr")) if at.reads else found
         canonical = value.format == "csr" and value.has_canonical_format
         at.must(canonical, f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
-        at.bound((note.rows, note.columns), value.shape)
+        at.bound((note.rows, "d"), value.shape)
         return value if at.reads else csr(value, at.inside("csr"))
 
     return move
