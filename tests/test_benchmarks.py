@@ -23,7 +23,6 @@ PAGES = {
     "groups": "results/groups.md",
     "known_outliers": "results/known-outliers.md",
     "layouts": "developers/layouts.md",
-    "model_files": "reference/model-files.md",
     "monitor": "results/drift.md",
     "offsets": "results/offsets.md",
     "openset": "results/open-set.md",

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from processes import python
 from slabsvm.data.files import replacing, write_whole
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no SIGKILL, and no locks of open files")
@@ -22,6 +23,49 @@ with replacing(Path(sys.argv[1])) as file:
     print("written", flush=True)
     sys.stdin.read()
     file.write(b" and half")
+"""
+
+# Says what is wrong after a run was killed at its first change of a file in the folder, at its second, and so on.
+SCORED = """
+import os, signal, sys
+from pathlib import Path
+from archive_parts import parts
+from slabsvm.command.group import slabsvm
+inputs, folder = map(Path, sys.argv[1:])
+scored, earlier, number = folder / "scored.csv", b"what was there before", 0
+
+def run(fatal):
+    def hear(event, arguments):
+        global number
+        if event in ("open", "os.rename", "os.remove", "os.link") and str(arguments[0]).startswith(str(folder)):
+            number += 1
+            if number == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    os.dup2(2, 1)
+    sys.addaudithook(hear)
+    try:
+        slabsvm(["score", str(inputs / "model.slab"), str(inputs / "new.csv"), "-o", str(scored)])
+    finally:
+        os._exit(sys.exc_info()[1].code or 0)
+
+parts(80, 0).to_csv(inputs / "good.csv", index=False), parts(300, 1).to_csv(inputs / "new.csv", index=False)
+slabsvm(["fit", str(inputs / "good.csv"), "-o", str(inputs / "model.slab"), "--id", "serial"], standalone_mode=False)
+assert run(0) == 0
+whole, kills = scored.read_bytes(), 0
+while True:
+    scored.write_bytes(earlier)
+    if run(kills + 1) != signal.SIGKILL:
+        break
+    kills += 1
+    assert scored.read_bytes() in (earlier, whole), f"half of a file after change {kills}"
+    assert run(0) == 0
+    assert scored.read_bytes() == whole, f"another file in the end, after change {kills}"
+    assert os.listdir(folder) == ["scored.csv"], f"files are left after change {kills}"
+print(kills)
 """
 
 
@@ -61,6 +105,16 @@ def test_a_file_is_replaced_as_a_whole_and_never_written_over(tmp_path):
         write_whole(path, "new")
         assert earlier.read() == "earlier"
     assert path.read_text() == "new"
+
+
+@pytest.mark.slow
+def test_a_file_that_is_scored_by_runs_that_are_killed_is_that_of_one_that_is_not(tmp_path):
+    """Killed at each of its changes of files in turn, with a file of an earlier run there; then run to its end."""
+    inputs, folder = tmp_path / "inputs", tmp_path / "results"
+    inputs.mkdir(), folder.mkdir()
+    run = python(SCORED, inputs, folder, OPENBLAS_NUM_THREADS="1")
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout.splitlines()[-1]) >= 2
 
 
 def test_what_another_process_is_writing_is_left_alone(writer, tmp_path):
