@@ -1,16 +1,15 @@
 """What a fit at the defaults costs: on real tables, and on awkward rows.
 
-    python benchmarks/default_fits.py [--tables DIR] [--only WORD] [--repeats 2]
+    python benchmarks/default_fits.py [--data DIR] [--only WORD]
 
-DIR has the tables of `tabular.py`, of which at most 1,500 rows are learned, standardised. The awkward rows are those of
-`layouts.py`, 300 and 1,000 of them. For OneClassSVM and OneClassSlabSVM: processor time of one thread, the least of so
-many turns, of the default fit, of one whose thresholds are training quantiles, and of one whose left-out scores are the
-closed form alone, from a solution that is not polished; and that of scikit-learn's OneClassSVM.
+DIR/tabular has the tables of `tabular.py`, of which at most 1,500 rows are learned, standardised. The awkward rows are
+those of `layouts.py`, 300 and 1,000 of them. For OneClassSVM and OneClassSlabSVM: processor time of one thread, the
+lesser of two turns, of the default fit, of one whose thresholds are training quantiles, and of one whose left-out
+scores are the closed form alone, from a solution that is not polished; and that of scikit-learn's OneClassSVM.
 """
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import layouts
 from harness import Benchmark, Case, Document, Options, Record, Table
+from samples import DATA, read_table, table_files
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.detectors import support_vectors
 from slabsvm.dual.leave_one_out import closed_form
@@ -33,8 +33,7 @@ from slabsvm.dual.leave_one_out import closed_form
 MODELS: dict[str, Callable[..., Any]] = {"OneClassSVM": OneClassSVM, "OneClassSlabSVM": OneClassSlabSVM}
 ROWS = (300, 1000)
 MOST_ROWS = 1500
-FOLDER = Path(os.environ.get("SLABSVM_DATA", ".")) / "tabular"
-TABLES = {"--tables": {"type": Path, "default": FOLDER, "help": "[SLABSVM_DATA/tabular]"}}
+REPEATS = 2
 
 
 def seconds(model: Any, X: np.ndarray) -> float:
@@ -53,7 +52,7 @@ def by_closed_form() -> Any:
     )
 
 
-def measure(data: Callable[[], np.ndarray], of: str, options: Options) -> list[Record]:
+def measure(data: Callable[[], np.ndarray], of: str) -> list[Record]:
     """Return what the fits of each model cost on some rows."""
     X = data()
     records = []
@@ -63,7 +62,7 @@ def measure(data: Callable[[], np.ndarray], of: str, options: Options) -> list[R
             make().fit(X[:50])
             default, training, peer = make(), make(offsets="training"), Peer(gamma="scale", nu=0.1)
             turns = []
-            for _ in range(options.repeats):
+            for _ in range(REPEATS):
                 turn = [seconds(one, X) for one in (default, training, peer)]
                 with by_closed_form():
                     turns.append([*turn, seconds(make(), X)])
@@ -77,19 +76,18 @@ def measure(data: Callable[[], np.ndarray], of: str, options: Options) -> list[R
 
 
 def table_rows(file: Path, most: int = MOST_ROWS) -> np.ndarray:
-    with np.load(file) as data:
-        train = data["train"].astype(float)
+    train, _, _ = read_table(file)
     rows = np.random.default_rng(0).permutation(len(train))[:most]
     return np.asarray(StandardScaler().fit_transform(train[rows]))
 
 
 def cases(options: Options) -> Iterator[Case]:
-    for file in sorted(options.tables.glob("*.npz")):
-        yield f"table {file.stem}", partial(measure, partial(table_rows, file), "tables", options)
+    for file in table_files(options):
+        yield f"table {file.stem}", partial(measure, partial(table_rows, file), "tables")
     for name, draw in layouts.LAYOUTS.items():
         for n in ROWS:
             rows = partial(lambda draw, n: draw(np.random.default_rng(0), n), draw, n)
-            yield f"{name} {n}", partial(measure, rows, f"{n} awkward rows", options)
+            yield f"{name} {n}", partial(measure, rows, f"{n} awkward rows")
 
 
 def summed(records: list[Record]) -> Iterator[Record]:
@@ -127,5 +125,4 @@ def report(document: Document) -> str:
 
 
 if __name__ == "__main__":
-    repeats = {"--repeats": {"type": int, "default": 2, "help": "[%(default)s]"}}
-    Benchmark(__file__, __doc__, cases, report, arguments=TABLES | repeats).main()
+    Benchmark(__file__, __doc__, cases, report, arguments=DATA).main()

@@ -4,7 +4,7 @@
     python benchmarks/explain.py --read [--page docs/developers/explanations.md]
 
 DIR/tabular holds tables as NAME.npz (benchmarks/tabular.py): every second one of those with five features or more, in
-the order of their names. The rows between are those on which the decomposition was chosen (--chosen-on). A model learns
+the order of their names. The decomposition was chosen on the rows between. A model learns
 500 rows; 60 rows that it rejects are then given, one feature after the other, the values of the nearest training row
 that it accepts, until it accepts them. (The training median would do for one cloud alone: between clusters nothing is
 normal.) The fewer features that takes, the better the order: by shares, the most negative first; by |z|, the largest
@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from harness import JOBS, Benchmark, Case, Document, Options, Record, table
-from samples import DATA
+from samples import DATA, read_table, table_files
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -65,8 +65,7 @@ def measure(name: str, file: Path) -> Iterator[Record]:
     """Give, for each order, how many features rows need until they are accepted; nothing where few are rejected."""
     scaler, make = MODELS[name]
     generator = np.random.default_rng(0)
-    with np.load(file) as data:
-        train, test = data["train"].astype(float), data["test"].astype(float)
+    train, test, _ = read_table(file)
     scale = scaler().fit(train)
     train, test = scale.transform(generator.permutation(train)[:LEARNED]), scale.transform(test)
     model = make().fit(train)
@@ -100,9 +99,8 @@ def measure(name: str, file: Path) -> Iterator[Record]:
 
 def nearest_rows(file: Path) -> Record:
     """Return how far what reasons name is from what normal rows have, the mean over features."""
-    with np.load(file) as data:
-        train, test = data["train"].astype(float), data["test"].astype(float)[data["test_is_normal"]]
-    rows = np.random.default_rng(0).permutation(test)[:NORMAL]
+    train, test, normal = read_table(file)
+    rows = np.random.default_rng(0).permutation(test[normal])[:NORMAL]
     model = AutoSlabSVM().fit(train)
     spread = train.std(axis=0)
     features = np.flatnonzero(spread > LEAST_SPREAD * np.abs(train).max(axis=0))
@@ -163,39 +161,15 @@ def of_models(records: Sequence[Record]) -> str:
     return table(head, rows)
 
 
-def files_of(options: Options) -> list[Path]:
-    return sorted((options.data / "tabular").glob("*.npz")) if options.data else []
-
-
-def chosen(options: Options) -> list[Path]:
-    """Return the files of the tables that are measured."""
-    wide = []
-    for file in files_of(options):
-        with np.load(file) as data:
-            if data["train"].shape[1] >= LEAST_FEATURES:
-                wide.append(file)
-    return wide[int(options.chosen_on) :: 2]
-
-
 def cases(options: Options) -> Iterator[Case]:
+    files = table_files(options)
+    wide = [file for file in files if read_table(file)[0].shape[1] >= LEAST_FEATURES]
     for name in MODELS:
-        for file in chosen(options):
+        for file in wide[::2]:
             yield f"{name}: {file.stem}", partial(measure, name, file)
-    for file in files_of(options):
+    for file in files:
         yield f"{NEAREST}: {file.stem}", partial(nearest_rows, file)
 
 
-OTHER_HALF = {
-    "--chosen-on": {"action": "store_true", "help": "the tables between, on which the decomposition was chosen"}
-}
-
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        keys=("table", "model", "order"),
-        whole=lambda options: not options.chosen_on,
-        arguments=DATA | JOBS | OTHER_HALF,
-    ).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("table", "model", "order"), arguments=DATA | JOBS).main()

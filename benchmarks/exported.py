@@ -24,7 +24,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from harness import Benchmark, Case, Document, Options, Record, interleaved, table
-from samples import DATA
+from samples import DATA, read_table, table_files
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -60,12 +60,12 @@ def measure(path: Path, name: str) -> Iterator[Record]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    with np.load(path) as arrays:
-        learned, new, normal = arrays["train"][:LEARNED], arrays["test"], arrays["test_is_normal"].astype(bool)
+    learned, new, normal = read_table(path)
+    learned = learned[:LEARNED]
     order = np.random.default_rng(0).permutation(len(new))[:ANSWERED]
     new, normal = new[order], normal[order]
     scaler = MinMaxScaler(clip=True) if any(kernel in name for kernel in HISTOGRAMS) else StandardScaler()
-    model = make_pipeline(scaler, MODELS[name]).fit(learned.astype(np.float64))
+    model = make_pipeline(scaler, MODELS[name]).fit(learned)
     for type_name, dtype in TYPES.items():
         rows = new.astype(dtype)
         graph = to_onnx(model, dtype=dtype).SerializeToString()
@@ -95,9 +95,10 @@ def measure(path: Path, name: str) -> Iterator[Record]:
 
 
 def cases(options: Options) -> Iterator[Case]:
-    for path in sorted((options.data / "tabular").glob("adbench-*.npz")):
+    for path in table_files(options):
         for name in MODELS:
-            yield f"{name}: {path.stem}", lambda path=path, name=name: list(measure(path, name))
+            if path.stem.startswith("adbench-"):
+                yield f"{name}: {path.stem}", partial(measure, path, name)
 
 
 def report(document: Document) -> str:

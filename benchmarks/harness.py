@@ -55,10 +55,8 @@ class Benchmark:
     keys : tuple of str
         Fields that name a record. Where there are any, --only replaces its records in the file and keeps the others.
     whole : function of the options, whether these measure all that is published
-    part : function of the options, whether these measure a part of it, whose records replace those in the file
     arguments : mapping of further arguments to what `ArgumentParser.add_argument` takes
     packages : tuple of str, what is needed besides the tests' packages
-    picture : function of the document and a file that draws the one into the other, or None
     """
 
     script: str
@@ -68,10 +66,8 @@ class Benchmark:
     document: Callable[[list[Record]], Document] = lambda records: {"records": records}
     keys: tuple[str, ...] = ()
     whole: Callable[[Options], bool] = lambda _: True
-    part: Callable[[Options], bool] = lambda _: False
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
-    picture: Callable[[Document, Path], None] | None = None
 
     def main(self) -> Document:
         """Measure, write and print as the command line says; return what was measured, or read."""
@@ -81,19 +77,15 @@ class Benchmark:
         print(tables)
         if options.page:
             put_into(options.page, tables)
-        if self.picture and options.picture:
-            self.picture(document, options.picture)
         return document
 
     def options(self) -> Options:
         formatter = argparse.RawDescriptionHelpFormatter
         parser = argparse.ArgumentParser(description=self.text, formatter_class=formatter)
         parser.add_argument("--only", default="", metavar="WORD", help="measure the cases whose label contains this")
-        parser.add_argument("--read", "--report", action="store_true", help="print the tables of the records there are")
-        parser.add_argument("--output", "--records", type=Path, metavar="FILE", help="of records, instead of results/")
+        parser.add_argument("--read", action="store_true", help="print the tables of the records there are")
+        parser.add_argument("--output", type=Path, metavar="FILE", help="of records, instead of results/")
         parser.add_argument("--page", type=Path, help="put the tables into this page, between its marks")
-        if self.picture:
-            parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the records into this file")
         for name, how in self.arguments.items():
             parser.add_argument(name, **how)
         options = parser.parse_args()
@@ -114,7 +106,7 @@ class Benchmark:
             sys.exit(f"No case was measured: no label contains {options.only!r}, or its data are missing.")
         head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
         written = found = head | self.document(records)
-        if (options.only or self.part(options)) and self.keys and options.file.exists():
+        if options.only and self.keys and options.file.exists():
             earlier = read(options.file)
             written = head | {"records": merged(earlier["records"], records, self.keys)}
             written["seconds"] += earlier.get("seconds", 0)
@@ -202,9 +194,8 @@ def as_json(document: Document) -> str:
 
 
 def read(file: Path) -> Document:
-    """Return a file's document. Some files hold a bare list of records, without the machine."""
-    found = json.loads(file.read_text(encoding="utf-8"))
-    return found if isinstance(found, dict) else {"records": found}
+    """Return a file's document."""
+    return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
 def means(records: Iterable[Record], by: Iterable[str], measured: Iterable[str]) -> list[Record]:

@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from harness import JOBS, Benchmark, Case, Document, Options, Record, table
-from samples import DATA, letters
+from samples import DATA, letters, read_table, table_files
 from slabsvm import AutoSlabSVM
 from slabsvm.ensemble.known import OutlierClassifier
 
@@ -38,12 +38,7 @@ LABELS = (1, 5, 10, 25)
 DRAWS = {
     "--draws": {"type": int, "default": 10, "metavar": "N", "help": "draws of rows [%(default)s]"},
     "--rivals": {"type": int, "default": 10, "metavar": "N", "help": "draws that rivals learn, too [%(default)s]"},
-    "--recalls": {
-        "type": int,
-        "default": 10,
-        "metavar": "N",
-        "help": "draws with recalls of few rows [%(default)s]",
-    },
+    "--recalls": {"type": int, "default": 10, "metavar": "N", "help": "draws with recalls of few rows [%(default)s]"},
 }
 LEARNED, JUDGED = 800, 500
 OURS, MEMBER, ALONE = "AutoSlabSVM", "its member", "classifier alone"
@@ -60,9 +55,7 @@ KNOWN_CLASSES, KNOWN_ROWS, OF_ONE_CLASS = 13, 2000, (10, 25)
 
 def drawn(file: Path, draw: int) -> tuple[np.ndarray, ...]:
     """Return rows to learn, anomalies that may be known, normal rows, and anomalies to judge."""
-    with np.load(file) as data:
-        train, test, normal = data["train"].astype(float), data["test"].astype(float), data["test_is_normal"]
-    normal = normal.astype(bool)
+    train, test, normal = read_table(file)
     rng = np.random.default_rng(draw)
     train = rng.permutation(train)[:LEARNED]
     anomalies, good = rng.permutation(test[~normal]), rng.permutation(test[normal])
@@ -194,8 +187,7 @@ def of_open_set(records: list[Record]) -> str:
 
 
 def cases(options: Options) -> Iterator[Case]:
-    files = sorted((options.data / "tabular").glob("*.npz")) if options.data else []
-    found = letters(options)
+    files, found = table_files(options), letters(options)
     for draw in range(options.draws):
         for file in files:
             yield (

@@ -1,6 +1,6 @@
 """Awkward rows: how far the recall of new rows is from the expected one, and what a fit costs.
 
-    python benchmarks/layouts.py [--kind recall|time] [--model auto|one-class|slab] [--rows N ...] [--draws N]
+    python benchmarks/layouts.py [--only "recall, AutoSlabSVM, 300 rows"] [--rows N ...] [--draws N]
     python benchmarks/layouts.py --read --page docs/developers/layouts.md
 
 Each layout is a function that draws rows of one kind: drawn again they are new rows of the same kind. Recall: of each
@@ -9,8 +9,7 @@ of some draws a model learns 50, 100 or 300 rows, and its `expected_recall_` is 
 turns. Models are at their defaults. OneClassSVM and OneClassSlabSVM learn standardised rows: by means and deviations of
 2,000 other rows, since a scaler that learns from the rows which are left out knows them, and no left-out score does.
 
-A run with --kind, --model or --rows replaces its records in the file, and keeps the others. Times of several --jobs at
-once are those of a busy machine.
+Times of several --jobs at once are those of a busy machine.
 """
 
 from __future__ import annotations
@@ -215,11 +214,8 @@ def cost(layout: str, model: str, n_rows: int) -> Record:
 
 
 def cases(options: Options) -> Iterator[Case]:
-    models = [options.model] if options.model else list(MODELS)
     for kind, default in (("recall", RECALL_ROWS), ("time", TIME_ROWS)):
-        if options.kind not in (None, kind):
-            continue
-        for model in models:
+        for model in MODELS:
             for n_rows in options.rows or default:
                 for layout in LAYOUTS:
                     label = f"{kind}, {MODELS[model][0]}, {n_rows} rows: {layout}"
@@ -303,11 +299,8 @@ if __name__ == "__main__":
         cases,
         report,
         keys=("kind", "layout", "model", "rows"),
-        whole=lambda options: options.draws == N_DRAWS,
-        part=lambda options: bool(options.kind or options.model or options.rows),
+        whole=lambda options: options.draws == N_DRAWS and not options.rows,
         arguments={
-            "--kind": {"choices": ("recall", "time"), "help": "measure this alone"},
-            "--model": {"choices": tuple(MODELS), "help": "measure this one alone"},
             "--rows": {"type": int, "nargs": "+", "metavar": "N", "help": "learn so many rows"},
             "--draws": {"type": int, "default": N_DRAWS, "help": "for recall, at least 2 [%(default)s]"},
             "--jobs": {**JOBS["--jobs"], "default": 1},

@@ -74,12 +74,12 @@ def changing(layout: str) -> list[tuple[Dual, np.ndarray]]:
     return found
 
 
-def refitted_score(dual: Dual, K: np.ndarray, i: int) -> float:
-    """Return the score of i under the model without it."""
-    others = np.delete(np.arange(len(K)), i)
+def refitted_scores(dual: Dual, K: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Return the scores of some samples under the model without them."""
+    others = np.delete(np.arange(len(K)), some)
     rest = Dual(dual.signs, dual.caps[:, others], dual.totals, dual.linear[others])
     refit = loop.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT)
-    return float(K[i, others] @ rest.beta(refit.multipliers))
+    return np.asarray(K[np.ix_(some, others)] @ rest.beta(refit.multipliers))
 
 
 def errors(dual: Dual, K: np.ndarray) -> dict[str, np.ndarray]:
@@ -91,7 +91,7 @@ def errors(dual: Dual, K: np.ndarray) -> dict[str, np.ndarray]:
     left_out, closed = (of(dual, gram, solution).scores for of in (leave_one_out, closed_form))
     support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
     exact = solution.scores.copy()
-    exact[support] = [refitted_score(dual, K, i) for i in support]
+    exact[support] = [refitted_scores(dual, K, np.array([i]))[0] for i in support]
     spread, middle = exact.std(), exact.mean()
     return {
         "paths": np.abs(left_out - exact)[support] / spread,

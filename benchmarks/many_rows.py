@@ -1,8 +1,8 @@
 """How well some hundreds of exact left-out scores put the planes of more than 1,000 rows, on real tables.
 
-    python benchmarks/many_rows.py [--tables DIR] [--only WORD]
+    python benchmarks/many_rows.py [--data DIR] [--only WORD]
 
-DIR has the tables of `tabular.py`. 2,500 rows of each that has more, and 4,000 of every fourth, are learned,
+DIR/tabular has the tables of `tabular.py`. 2,500 rows of each that has more, and 4,000 of every fourth, are learned,
 standardised, where more than 2,000 are distinct. Every support vector is left out exactly, and the planes of these
 scores are the truth. Where their own error leaves more than .005 of the rows in doubt, the fit does not count. "Off" is
 the share of the rows whose exact scores other planes accept, less the share that the true ones do. The default fit
@@ -12,7 +12,6 @@ other rows and are off by more than twice `loo_error_`. Seconds are processor ti
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -23,8 +22,9 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from default_fits import MODELS, TABLES, table_rows
+from default_fits import MODELS, seconds, table_rows
 from harness import Benchmark, Case, Document, Options, Record, Table
+from samples import DATA, read_table, table_files
 from slabsvm.detectors import support_vectors
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.solution import Status
@@ -64,13 +64,8 @@ def measure(file: Path, n_rows: int, name: str) -> list[Record]:
             MODELS[name]().fit(X)
         if not compared:
             return []
-        seconds = {}
-        for offsets in ("leave-one-out", "training"):
-            model = MODELS[name](offsets=offsets)
-            begin = time.process_time()
-            model.fit(X)
-            seconds[offsets] = time.process_time() - begin
-    return [{"table": file.stem, "model": name, "rows": n_rows, **compared, "seconds": seconds}]
+        taken = {offsets: seconds(MODELS[name](offsets=offsets), X) for offsets in ("leave-one-out", "training")}
+    return [{"table": file.stem, "model": name, "rows": n_rows, **compared, "seconds": taken}]
 
 
 def accepted(dual: Any, of: np.ndarray, exact: np.ndarray) -> float:
@@ -80,10 +75,8 @@ def accepted(dual: Any, of: np.ndarray, exact: np.ndarray) -> float:
 
 def cases(options: Options) -> Iterator[Case]:
     for n_rows, each in ROWS.items():
-        for file in sorted(options.tables.glob("*.npz"))[::each]:
-            with np.load(file) as data:
-                enough = len(data["train"]) >= n_rows
-            if enough:
+        for file in table_files(options)[::each]:
+            if len(read_table(file)[0]) >= n_rows:
                 for name in MODELS:
                     yield f"{file.stem}, {n_rows} rows, {name}", partial(measure, file, n_rows, name)
 
@@ -125,4 +118,4 @@ def report(document: Document) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, arguments=TABLES).main()
+    Benchmark(__file__, __doc__, cases, report, arguments=DATA).main()

@@ -1,13 +1,12 @@
-"""What single parts cost: an open set's class, predictions, a first fit, thresholds.
+"""What single parts cost: predictions, a first fit, thresholds.
 
-    python benchmarks/parts.py [--only WORD] [--repeats 9]
+    python benchmarks/parts.py [--only WORD]
 
-Classes: `OpenSetClassifier()` with 1,000 classes of 100 rows and 16 features. Predictions:
-`decision_function` of 10,000 support vectors of 16 features, in the least time of the same kernel block by float32
-products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process with an empty compilation
-cache, imports included. Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by training
-scores, and at the defaults, also of 5 normal features; slabs of 10,000 rows near eight centres, and of correlated
-features. Medians of interleaved runs, on one thread.
+Predictions: `decision_function` of 10,000 support vectors of 16 features, in the least time of the same kernel block by
+float32 products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process with an empty
+compilation cache, imports included. Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by
+training scores, and at the defaults, also of 5 normal features; slabs of 10,000 rows near eight centres, and of
+correlated features. Medians of interleaved runs, on one thread.
 """
 
 from __future__ import annotations
@@ -25,30 +24,15 @@ from sklearn.svm import OneClassSVM
 
 from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
 from samples import clouds
-from slabsvm import OneClassSlabSVM, OpenSetClassifier
+from slabsvm import OneClassSlabSVM
 from slabsvm import OneClassSVM as OnePlane
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from speed import LIMIT_BYTES
 
-REPEATS = {"--repeats": {"type": int, "default": 9, "help": "[%(default)s]"}}
+REPEATS, FEW_REPEATS = 9, 3
 
 
-def classes(options: Options) -> Record:
-    """Return the time of one class among many."""
-    count, size = 1000, 100
-    rng = np.random.default_rng(0)
-    X = np.repeat(5.0 * rng.normal(size=(count, 16)), size, axis=0) + rng.normal(size=(count * size, 16))
-    y = np.repeat(np.arange(count), size)
-    OpenSetClassifier().fit(X[: 20 * size], y[: 20 * size])
-    seconds = []
-    for _ in range(min(3, options.repeats)):
-        begin = perf_counter()
-        OpenSetClassifier().fit(X, y)
-        seconds.append(perf_counter() - begin)
-    return {"part": "one class of 1,000", "size": "100 x 16", "ms": 1e3 * float(np.median(seconds)) / count}
-
-
-def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int, options: Options) -> Record:
+def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int) -> Record:
     """Return the time of so many rows, over that of their block and of scikit-learn."""
     if not models:
         X = clouds(20_000, 16)
@@ -71,7 +55,7 @@ def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int, o
     actions = {"block": block, "ours": lambda: ours.decision_function(rows)}
     # scikit-learn takes seconds for many rows.
     peers = {"peer": lambda: peer.decision_function(rows)}
-    seconds, _ = interleaved(actions | peers, options.repeats if n_rows <= 1000 else 3)
+    seconds, _ = interleaved(actions | peers, REPEATS if n_rows <= 1000 else FEW_REPEATS)
     median = float(np.median(seconds["ours"]))
     return {
         "part": f"prediction, {n_rows:,} rows",
@@ -88,10 +72,10 @@ slabsvm.{}().fit(numpy.random.default_rng(0).normal(size=(257, 5)))
 """
 
 
-def first_fit(name: str, options: Options) -> Record:
+def first_fit(name: str) -> Record:
     """Return the time of the first fit of an installation."""
     seconds = []
-    for _ in range(min(3, options.repeats)):
+    for _ in range(FEW_REPEATS):
         with TemporaryDirectory() as cache:
             begin = perf_counter()
             subprocess.run(
@@ -114,38 +98,30 @@ def rows_of(kind: str, n_rows: int, n_features: int) -> np.ndarray:
     return rng.normal(size=(n_rows, n_features))
 
 
-def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[], np.ndarray], options: Options) -> Record:
+def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[], np.ndarray]) -> Record:
     """Return the time of a fit of many rows."""
     X = made()
     model.fit(X[:3000])
-    seconds, _ = interleaved({"fit": lambda: model.fit(X)}, min(3, options.repeats))
+    seconds, _ = interleaved({"fit": lambda: model.fit(X)}, FEW_REPEATS)
     return {"part": name, "size": f"{len(X):,} x {X.shape[1]}", "ms": 1e3 * float(np.median(seconds["fit"]))}
 
 
-def cases(options: Options) -> Iterator[Case]:
-    yield "class", partial(classes, options)
+def cases(_: Options) -> Iterator[Case]:
     models: list[tuple[OneClassSlabSVM, OneClassSVM]] = []
     for n_rows in (1, 100, 1000, 10_000):
-        yield f"prediction {n_rows}", partial(prediction, models, n_rows, options)
+        yield f"prediction {n_rows}", partial(prediction, models, n_rows)
     for name in ("OneClassSVM", "OneClassSlabSVM", "AutoSlabSVM"):
-        yield f"first fit {name}", partial(first_fit, name, options)
+        yield f"first fit {name}", partial(first_fit, name)
     for kind in (OnePlane, OneClassSlabSVM):
         for offsets in ("leave-one-out", "training"):
-            name = f"{kind.__name__}, {offsets} thresholds"
-            model = kind(gamma="scale", offsets=offsets)
-            yield f"thresholds {name}", partial(large, name, model, partial(clouds, 20_000, 16), options)
-        for rows, n_features in (("normal", 5), ("clouds", 16)):
-            name = f"{kind.__name__}, defaults, {n_features} features"
-            yield (
-                f"thresholds {name}",
-                partial(large, name, kind(), partial(rows_of, rows, 20_000, n_features), options),
-            )
-    for rows, n_features in (("clusters", 5), ("correlated", 50)):
+            name, model = f"{kind.__name__}, {offsets} thresholds", kind(gamma="scale", offsets=offsets)
+            yield f"thresholds {name}", partial(large, name, model, partial(clouds, 20_000, 16))
+        for rows, d in (("normal", 5), ("clouds", 16)):
+            name = f"{kind.__name__}, defaults, {d} features"
+            yield f"thresholds {name}", partial(large, name, kind(), partial(rows_of, rows, 20_000, d))
+    for rows, d in (("clusters", 5), ("correlated", 50)):
         name = f"OneClassSlabSVM, defaults, {rows}"
-        yield (
-            f"thresholds {name}",
-            partial(large, name, OneClassSlabSVM(), partial(rows_of, rows, 10_000, n_features), options),
-        )
+        yield f"thresholds {name}", partial(large, name, OneClassSlabSVM(), partial(rows_of, rows, 10_000, d))
 
 
 def row(record: Record) -> str:
@@ -154,11 +130,5 @@ def row(record: Record) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        tables(Table("part | size | time | limits | peer / ours", row, "llrrr")),
-        keys=("part",),
-        arguments=REPEATS,
-    ).main()
+    table = Table("part | size | time | limits | peer / ours", row, "llrrr")
+    Benchmark(__file__, __doc__, cases, tables(table), keys=("part",)).main()

@@ -1,13 +1,7 @@
-"""The pictures of the site's pages that no benchmark draws itself, from the published records.
-
-    python benchmarks/pictures.py [--into docs/results]
-
-Nothing is measured.
-"""
+"""The pictures of the site's pages of results, from the published records. Nothing is measured."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,13 +9,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+import tabular_report
 from harness import read
 from ranking import OURS, STYLE
 
 mpl.use("agg")
 from matplotlib import pyplot as plt
 
-ROOT = Path(__file__).parents[1]
 RECORDS = Path(__file__).parent / "results"
 WARM = "#d9772b"
 # Each detector at the setting that it has by default.
@@ -135,6 +129,7 @@ PICTURES: dict[str, tuple[Callable[[Any], None], float, float]] = {
 
 def draw(folder: Path) -> None:
     """Draw all pictures into a folder."""
+    tabular_report.picture(read(RECORDS / "tabular.json"), folder / "tabular.svg")
     with mpl.rc_context(STYLE):
         for name, (picture, width, height) in PICTURES.items():
             figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
@@ -145,6 +140,4 @@ def draw(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "results", metavar="FOLDER")
-    draw(parser.parse_args().into)
+    draw(Path(__file__).parents[1] / "docs" / "results")

@@ -17,7 +17,7 @@ DATA = {
         "type": Path,
         "metavar": "DIR",
         "default": os.environ.get("SLABSVM_DATA") or None,
-        "help": f"folder that holds {LETTER_FILE} [$SLABSVM_DATA]",
+        "help": f"folder that holds {LETTER_FILE} and tabular/ [$SLABSVM_DATA]",
     }
 }
 
@@ -33,6 +33,17 @@ def letters(options: Namespace) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     text = np.loadtxt(options.data / LETTER_FILE, delimiter=",", dtype=str)
     return text[:, 1:].astype(float), text[:, 0]
+
+
+def table_files(options: Namespace) -> list[Path]:
+    """Return the files of the tables of novelty detection, DIR/tabular/NAME.npz."""
+    return sorted((options.data / "tabular").glob("*.npz")) if options.data else []
+
+
+def read_table(file: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a table's rows to learn, those to judge, and which of the latter are normal."""
+    with np.load(file) as data:
+        return data["train"].astype(float), data["test"].astype(float), data["test_is_normal"].astype(bool)
 
 
 def bundled() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

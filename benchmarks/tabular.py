@@ -1,7 +1,7 @@
 """How well the one-class models rank, decide and keep their recall on 81 tables, beside what a reviewer asks for.
 
     python benchmarks/tabular.py --data DIR [--only WORD] [--jobs N]
-    python benchmarks/tabular.py --read [--page docs/results/tabular.md] [--picture docs/results/tabular.svg]
+    python benchmarks/tabular.py --read [--page docs/results/tabular.md]
 
 DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. A case is a method on a table,
 labelled "rivals, kNN: adbench-letter"; our own are "ours, ..." and "auto, ...". AutoSlabSVM without some of its
@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from harness import JOBS, Benchmark, Case, Options, Record
 from rivals import HAS_PYOD, OUTSIDE, PYOD, RIVALS, Rival
-from samples import DATA
+from samples import DATA, read_table, table_files
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -38,7 +38,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
-from tabular_report import picture, report
+from tabular_report import report
 
 # What takes longer is timed once, other things twice: what compiles or loads at first is not counted.
 BRIEF = 5.0
@@ -141,8 +141,7 @@ def describe(file: Path) -> Record:
 
 def read(file: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows to learn and those to judge, scaled by the former, and which of the latter are normal."""
-    with np.load(file) as data:
-        train, test, normal = data["train"].astype(float), data["test"].astype(float), data["test_is_normal"]
+    train, test, normal = read_table(file)
     scaler = StandardScaler()
     return scaler.fit_transform(train), scaler.transform(test), normal
 
@@ -160,7 +159,7 @@ def timed(act: Callable[[], Any]) -> tuple[float, Any]:
 def cases(options: Options) -> Iterator[Case]:
     if not HAS_PYOD:
         print(f"{' and '.join(PYOD)} are left out: PyOD is not installed.", file=sys.stderr)
-    files = sorted((options.data / "tabular").glob("*.npz")) if options.data else []
+    files = table_files(options)
     for file in files:
         yield f"table: {file.stem}", partial(describe, file)
     for method in METHODS:
@@ -176,7 +175,6 @@ if __name__ == "__main__":
         report,
         keys=("table", "method"),
         whole=lambda options: HAS_PYOD or bool(options.only),
-        picture=picture,
         arguments=DATA | JOBS,
         packages=("pyod",) if HAS_PYOD else (),
     ).main()

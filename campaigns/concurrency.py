@@ -16,7 +16,6 @@ import gc
 import multiprocessing
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,7 +37,8 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import many
 from harness import Benchmark, Case, Document, Options, Record, in_own_process, table
-from interruptions import LONG, TESTS, cloud, compilation, interruption, prediction
+from interruptions import LONG, cloud, compilation, interruption, prediction
+from processes import python
 
 NAMES = list(many.MODELS)
 SEEDS = (0, 1, 2)
@@ -98,10 +98,8 @@ def other_circumstances() -> Record:
     )
     begin, found = time.perf_counter(), []
     for seed, n_threads in (("1", "1"), ("2", "2"), ("3", "4")):
-        paths = os.pathsep.join([TESTS, *sys.path])
-        environment = os.environ | {"PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": n_threads, "PYTHONPATH": paths}
-        command = [sys.executable, "-W", "ignore", "-c", code, n_threads]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        run = python(code, n_threads, flags=("-W", "ignore"), PYTHONHASHSEED=seed, OPENBLAS_NUM_THREADS=n_threads)
+        run.check_returncode()
         found.append(dict(zip(NAMES, run.stdout.split(), strict=True)))
     what = "3 processes of other hashes, with 1, 2 and 4 threads"
     return counted(what, found, [many.outcomes(NAMES, 0)] * 3, begin)
@@ -137,9 +135,11 @@ def _update_monitor() -> Callable[[], object]:
 
 
 REPEATED: dict[str, tuple[Callable[[], Callable[[], object]], int]] = {
-    **{f"fit and predict: {name}": (partial(_fit_and_predict, name), CYCLES) for name in NAMES[:13]},
-    **{f"fit and predict: {name}": (partial(_fit_and_predict, name), CYCLES) for name in ("calibrated", "open set")},
-    **{f"fit and predict: {name}": (partial(_fit_and_predict, name), CYCLES // 5) for name in ("average", "search")},
+    **{
+        f"fit and predict: {name}": (partial(_fit_and_predict, name), CYCLES // (5 if name == "average" else 1))
+        for name in NAMES
+        if name != "trimmed"
+    },
     "load a file and predict": (_load_and_predict, CYCLES),
     "predict 20 chunks": (_predict_chunks, CYCLES),
     "update a monitor": (_update_monitor, CYCLES),

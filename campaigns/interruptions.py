@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +13,7 @@ from sklearn.base import clone
 
 import many
 from harness import Record
+from processes import python
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -27,7 +24,6 @@ from slabsvm import (
     OpenSetClassifier,
 )
 
-TESTS = str(Path(many.__file__).parent)
 MOMENTS = 8
 
 
@@ -127,10 +123,7 @@ def compilation() -> Record:
     found, n_broken = [], 0
     for moment in np.linspace(0.05, 3.0, MOMENTS):
         with tempfile.TemporaryDirectory() as folder:
-            paths = os.pathsep.join([TESTS, *sys.path])
-            environment = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": paths}
-            command = [sys.executable, "-W", "ignore", "-c", code, str(moment)]
-            run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            run = python(code, moment, flags=("-W", "ignore"), NUMBA_CACHE_DIR=folder)
         late, answer = [*run.stdout.split(), "nan", ""][:2]
         n_broken += answer != many.outcome("slab, training planes", 0)
         if late != "nan":

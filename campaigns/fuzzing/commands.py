@@ -49,39 +49,13 @@ LINES = (
     "--help",
     "--version",
 )
-OTHERS = (
-    *(
-        "-1",
-        "0",
-        "1",
-        "nan",
-        "inf",
-        "1e400",
-        "99999999999999999999",
-        "0.5",
-        "",
-        " ",
-        "--",
-        "-",
-        "-h",
-        "=",
-        "--=",
-        "x" * 99,
-    ),
-    *(
-        "good.csv",
-        "bad.csv",
-        "empty.csv",
-        "model.slab",
-        "none.csv",
-        "folder",
-        "folder/x.csv",
-        "/dev/null",
-    ),
-    *("none/x.csv", "good.csv.gz", "table.parquet", "table.svmlight", "\x1b[2J", "ä", "a", "a,b", "b", "c", "csv"),
-    *("tsv", "parquet", "npy", "npz", "svmlight", "utf-16", "idna", "auto", "calibrated", "leave-one-out", "new.slab"),
-)
-WORDS = tuple(sorted({word.encode() for word in (*" ".join(LINES).split(), *OTHERS)}))
+OTHERS = """
+-1 0 1 nan inf 1e400 99999999999999999999 0.5 -- - -h = --= good.csv bad.csv empty.csv model.slab none.csv
+folder folder/x.csv /dev/null none/x.csv good.csv.gz table.parquet table.svmlight ä a a,b b c csv tsv parquet
+npy npz svmlight utf-16 idna auto calibrated leave-one-out new.slab
+"""
+STRANGE = ("", " ", "x" * 99, "\x1b[2J")
+WORDS = tuple(sorted({word.encode() for word in (*" ".join((*LINES, OTHERS)).split(), *STRANGE)}))
 
 
 def line_seeds(folder: Path) -> list[bytes]:

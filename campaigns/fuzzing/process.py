@@ -3,8 +3,7 @@
     python campaigns/fuzzing/process.py READER FOLDER --seconds N
     python campaigns/fuzzing/process.py READER FOLDER --lines
 
-FOLDER has the inputs that reached something new (corpus/), what went wrong (faults/), counts (counts.json), and what
-was said of bad inputs, the commonest first (said.json).
+FOLDER has the inputs that reached something new (corpus/), what went wrong (faults/), and counts (counts.json).
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import resource
 import signal
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -41,13 +38,10 @@ MOST_BYTES = 2**29
 # A hang.
 MOST_SECONDS = 10
 MISSING = "Fuzzing needs Atheris. Install it with: pip install '.[campaigns]'"
-# Text that differs between two errors of one kind.
-PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\d,.]+|\S*/\S*|b'.*")
-MOST_SAID = 5000
 
 
 class Tried:
-    """The inputs that a target was given: how many, what was wrong, and what was said.
+    """The inputs that a target was given: how many, and what was wrong.
 
     Parameters
     ----------
@@ -59,14 +53,14 @@ class Tried:
 
     def __init__(self, folder: Path, guard: Guard, read: Any, clear: tuple[type[BaseException], ...]) -> None:
         self.folder, self.guard, self.read, self.clear = folder, guard, read, clear
-        self.inputs, self.slowest, self.said = 0, 0.0, Counter[str]()
+        self.inputs, self.slowest = 0, 0.0
         self.memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.begin = self.kept = time.monotonic()
 
     def __call__(self, content: bytes) -> None:
         """Give the target an input."""
         begin = time.monotonic()
-        fault, text = self.guard.judged(self.read, content, self.clear)
+        fault, _ = self.guard.judged(self.read, content, self.clear)
         end = time.monotonic()
         self.inputs, self.slowest = self.inputs + 1, max(self.slowest, end - begin)
         if fault is not None:
@@ -74,8 +68,6 @@ class Tried:
             if not file.exists():
                 file.write_bytes(content)
                 file.with_suffix(".txt").write_text(f"{fault.where}\n{fault.what}\n", errors="backslashreplace")
-        elif text and len(self.said) < MOST_SAID:
-            self.said[PARTICULAR.sub("_", text)[:150]] += 1
         if end > self.kept + 1:
             self.kept = end
             self.keep()
@@ -90,7 +82,6 @@ class Tried:
             "memory_mb": round(memory / 1e3, 1),
         }
         (self.folder / "counts.json").write_text(json.dumps(counts))
-        (self.folder / "said.json").write_text(json.dumps(self.said.most_common(300), indent=1))
 
 
 def fuzz(reader: Reader, folder: Path, seconds: int) -> None:

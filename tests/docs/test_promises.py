@@ -56,9 +56,6 @@ def total(name, field, section=None):
         ("laws", "examples", None),
         ("libsvm_agreement", "problems", None),
         ("libsvm_agreement", "several_offsets", None),
-        ("mutants", "mutants", None),
-        ("mutants", "killed", None),
-        ("mutants", "survived", None),
     ],
 )
 def test_a_figure_of_the_page_is_that_of_the_records(name, field, section):
