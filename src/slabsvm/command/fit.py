@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm.command.check import MOST_LINES, lines_of, read
-from slabsvm.command.options import (
-    FILE,
-    column_options,
-    reading_of,
-    reading_options,
-    recall_option,
-    table_argument,
-)
+from slabsvm.command.options import FILE, column_options, reading_of, reading_options, recall_option, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     about,

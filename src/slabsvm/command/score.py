@@ -110,12 +110,7 @@ def score(
                 update = drift.update
                 run.readers.append(lambda piece, _: update(piece))
         how = reading_of(options, **columns_read(names))
-        with (
-            kept_warnings() as texts,
-            about(table),
-            output_file(output) as file,
-            counting(output) as progress,
-        ):
+        with kept_warnings() as texts, about(table), output_file(output) as file, counting(output) as progress:
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:
             write_whole(html, page(run, histogram, drift_said(drift), name=table.name, model=model.name))

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.answers import (
-    refuse_mixers,
-    shares_and_names,
-    taken_by,
-    unwrapped,
-)
+from slabsvm.detectors.answers import refuse_mixers, shares_and_names, taken_by, unwrapped
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT

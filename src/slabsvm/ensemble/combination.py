@@ -38,11 +38,7 @@ NEAREST, NEAREST_AMONG = 5, 1000
 # Distances that are held at once, in bytes.
 BLOCK_BYTES = 2**24
 # Which classes a member may be of, and what makes a view.
-MEMBERS = (
-    "slabsvm.OneClassSVM",
-    "slabsvm.NeighboursDetector",
-    "slabsvm.ensemble.known.OutlierClassifier",
-)
+MEMBERS = ("slabsvm.OneClassSVM", "slabsvm.NeighboursDetector", "slabsvm.ensemble.known.OutlierClassifier")
 VIEWS = ("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores")
 NAMES: dict[type, str] = {
     OneClassSVM: "one-class SVM",

@@ -23,15 +23,7 @@ from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, Block, Records
 from slabsvm.runtime.caller import load
 from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, shown
-from slabsvm.tables.texts import (
-    FIRST,
-    POINTS,
-    THOUSANDS,
-    in_groups,
-    is_placeholder,
-    number_of,
-    writing_of,
-)
+from slabsvm.tables.texts import FIRST, POINTS, THOUSANDS, in_groups, is_placeholder, number_of, writing_of
 
 STANDARD = Path("-")
 SUFFIXES = {

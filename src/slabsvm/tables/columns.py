@@ -53,12 +53,7 @@ class TableError(ValueError):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        column: str | None = None,
-        row: int | None = None,
-        remedy: tuple[str, str] | None = None,
+        self, what: str, *, column: str | None = None, row: int | None = None, remedy: tuple[str, str] | None = None
     ) -> None:
         where = [] if row is None else [f"row {row + 1:,}"]
         where += [] if column is None else [f"column {shown(column)}"]

@@ -13,24 +13,8 @@ import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import (
-    LAST_EXACT,
-    Categories,
-    Cells,
-    Column,
-    Described,
-    Numbers,
-    TableError,
-    quoted,
-    shown,
-)
-from slabsvm.tables.texts import (
-    MOST_NUMBERS,
-    NO_MARKS,
-    THOUSANDS,
-    number_of,
-    writing_of,
-)
+from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Described, Numbers, TableError, quoted, shown
+from slabsvm.tables.texts import MOST_NUMBERS, NO_MARKS, THOUSANDS, number_of, writing_of
 from slabsvm.tables.times import PARTS, Times, looks_like_times
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
@@ -39,7 +23,7 @@ MOST_UNSEEN = 0.5
 MOST_LEVELS = 1000
 # Names of columns whose whole numbers, all different, name the rows.
 NAMES_OF_IDENTIFIERS = re.compile(
-    r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$",
+    r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$"
 )
 # A number with a sign of money before it, or a unit behind it.
 UNIT = re.compile(r"\s*(?:(?P<before>[^\w\s.,+-])\s*[+-]?\d[\d.,]*|[+-]?\d[\d.,]*\s*(?P<behind>[^\d\s.,:/-]{1,5}))\s*")

@@ -27,16 +27,7 @@ from slabsvm.ensemble.ranks import LARGEST, TIE, Surprise
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Outputs, Tensor
 from slabsvm.files.onnx.steps import Inputs, after, view_of
-from slabsvm.files.onnx.sums import (
-    Position,
-    Sums,
-    dense,
-    exponents,
-    image,
-    position,
-    refusal,
-    squared_lengths,
-)
+from slabsvm.files.onnx.sums import Position, Sums, dense, exponents, image, position, refusal, squared_lengths
 from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.fitted.planes import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.kernels.base import WeightVector
