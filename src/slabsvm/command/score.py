@@ -18,9 +18,9 @@ from slabsvm.command.terminal import (
     plain_errors,
     say,
     say_json,
-    say_unread,
     warn,
 )
+from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from slabsvm.command.scoring import Run
@@ -115,7 +115,7 @@ def score(
         if html is not None and run.rows:
             write_whole(html, page(run, histogram, drift_said(drift), name=table.name, model=model.name))
         if not run.ended:
-            say_unread(run.rows)
+            say(f"The output was closed: {counted(run.rows, 'row')} were read, and no more.", err=True)
         warn(texts)
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above

@@ -20,7 +20,7 @@ import click
 
 from slabsvm.command import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
+from slabsvm.runtime.caller import ExtraMissingError, escaped
 
 if TYPE_CHECKING:
     from slabsvm.tables import TableError
@@ -90,11 +90,6 @@ def say(text: str, *, err: bool = False) -> None:
         click.echo(text, err=err)
     except BrokenPipeError:
         read_no_more(sys.stderr if err else sys.stdout)
-
-
-def say_unread(rows: int) -> None:
-    """Say that rows were not read to their end, since nobody read the output on."""
-    say(f"The output was closed: {counted(rows, 'row')} were read, and no more.", err=True)
 
 
 def read_no_more(stream: Any) -> None:

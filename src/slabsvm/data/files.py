@@ -19,19 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = [
-    "BEHIND",
-    "beside",
-    "is_stream",
-    "locked",
-    "named_errors",
-    "open_regular",
-    "read_regular",
-    "replacing",
-    "same_file",
-    "write_whole",
-]
-
+# What other distributions use.
+__all__ = ["BEHIND", "beside", "locked", "named_errors", "open_regular", "replacing", "same_file", "write_whole"]
 # A system without such a flag lacks the danger too, or has one that no flag averts.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -46,7 +35,6 @@ PART = ".{}.{}.part"
 BEHIND = 1 << 10
 # Where Linux and the BSDs keep the open files of a process.
 OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
-MB = 1_000_000
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
@@ -67,19 +55,6 @@ def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryI
         os.close(descriptor)
         raise
     return cast(BinaryIO, os.fdopen(descriptor, mode))
-
-
-def read_regular(path: Path, most: int) -> bytes:
-    """Read a regular file, or what a link leads to; OSError where it is none, or of more bytes than so many."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        # The bytes asked for are allocated: no more than the file has, unless it has grown.
-        content = file.read(size + 1) if size <= most else b""
-        if len(content) > size:
-            content += file.read(most + 1 - len(content))
-    if (size := max(size, len(content))) > most:
-        raise OSError(errno.EFBIG, f"it has {size / MB:,.1f} MB, where at most {most / MB:,.1f} are read", str(path))
-    return content
 
 
 def is_stream(path: Path) -> bool:

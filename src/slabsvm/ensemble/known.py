@@ -2,14 +2,13 @@
 
 The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
 their left-out score. So positives alone decide what is usual, and the recall of new ones is kept. Besides the features
-it takes what the other members say of a row: most known outliers are abnormal to some members, so that it learns to
-reject rows that are abnormal in the same way. Half of the trees see the features alone, and err in other rows. An
-outlier of a kind that nobody has labelled may be normal to the classifier alone. So its surprise counts as that of a
-usual row at least: it adds to what the others say, and takes nothing from it.
+it takes what the other members say of a row; half of the trees see the features alone, and err in other rows. An
+outlier of an unlabelled kind may be normal to the classifier alone, so its surprise counts as that of a usual row at
+least: it adds to what the others say, and takes nothing from it.
 
-What a member says of a positive without itself is not quite what it says of a new row: two near rows are each other's
-neighbours. A classifier that reads single rows' surprises sees that (forests with leaves of one row accept .86 of new
-rows for .9), so that a user's own takes the features alone. docs/results/known-outliers.md has the measurements.
+What a member says of a positive without itself is not quite what it says of a new row. A classifier that reads single
+rows' surprises sees that (forests with leaves of one row accept .86 of new rows for .9), so that a user's own takes the
+features alone. docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations
@@ -162,9 +161,7 @@ class OutlierClassifier(BaseEstimator):
     def score_samples(self, X: Any) -> FloatArray:
         """Return how sure the classifier is that each row is no outlier, shape (n_samples,)."""
         check_is_fitted(self)
-        if self.trees_ is not None:
-            return self.trees_(X)
-        return _said(self.classifier_, _single(X))
+        return _said(self.classifier_, _single(X)) if self.trees_ is None else self.trees_(X)
 
     def _explanation(self, X: Any) -> Explanation:
         return of_distances(self._gained(X), self.usual_, self.score_samples(X), reference=self.reference_)

@@ -233,10 +233,6 @@ class Neighbourhood:
     def _index(self) -> Index:
         return index_of(self.samples)
 
-    @cached_property
-    def _each_counts_once(self) -> bool:
-        return bool((self.counts == 1.0).all())
-
     def _near(
         self, X: Any, own: IndexArray | None, labels: IndexArray | None, *, further: int = 0
     ) -> Iterator[tuple[slice, Any, IndexArray, FloatArray]]:
@@ -253,10 +249,10 @@ class Neighbourhood:
 
     def _means(self, X: Any, own: IndexArray | None, labels: IndexArray | None, copies: FloatArray) -> FloatArray:
         """Return the mean distance of rows from the nearest samples, (n,), after so many copies at no distance."""
-        found = np.empty(X.shape[0])
+        found, once = np.empty(X.shape[0]), own is None and bool((self.counts == 1.0).all())
         for rows, _, near, squares in self._near(X, own, labels):
             distances = np.minimum(np.sqrt(squares), FARTHEST)
-            if own is None and self._each_counts_once and near.shape[1] == self.n_neighbours:
+            if once and near.shape[1] == self.n_neighbours:
                 found[rows] = np.einsum("ij->i", distances) / self.n_neighbours
                 continue
             taken = self._taken(near, squares, copies[rows])
@@ -339,10 +335,8 @@ class NeighboursDetector(Detector):
 
     def _explanation(self, X: Any) -> Explanation:
         X, neighbourhood = self._checked(X, reset=False), self.model_.neighbourhood
-        decisions = -neighbourhood.distances(X) - self.offset_
-        return of_distances(
-            neighbourhood.by_feature(X), neighbourhood.typical, decisions, reference=self._typical_decision()
-        )
+        decisions, by_feature = -neighbourhood.distances(X) - self.offset_, neighbourhood.by_feature(X)
+        return of_distances(by_feature, neighbourhood.typical, decisions, reference=self._typical_decision())
 
     def _learn(self, training: Training) -> NeighboursModel:
         samples = training.samples

@@ -100,17 +100,6 @@ def normal_reference(rule: str, n_samples: float, n_features: int) -> float:
     return float((factor / n_samples) ** (1.0 / (n_features + 4.0)))
 
 
-RULES = {
-    "scale": scale,
-    "neighbours": neighbours,
-    "median": median_heuristic,
-    "mean": mean_criterion,
-    "modified mean": modified_mean_criterion,
-    "scott": scott,
-    "silverman": silverman,
-}
-
-
 def _spread_rule(X: Any, delta: float) -> float:
     """Return log((N - 1) / delta^2) / (2 mean |x - z|^2); its mean over pairs is 2 N / (N - 1) sum variance_j."""
     n_samples, n_features = X.shape

@@ -5,16 +5,12 @@ Let a bag hold m scores, and let s be the next one. With U uniform on (0, 1) and
     p = (#{b in bag: b < s} + U (#{b in bag: b = s} + 1)) / (m + 1).
 
 Then s joins the bag. If reference and stream are exchangeable, p-values of successive rows are independent and uniform
-on (0, 1), exactly, whatever the distribution of scores, ties included (Vovk, Gammerman, Shafer 2005, theorem 11.1):
-given the bag with s in it, s is as likely to be any of its members. p-values against a *fixed* reference are not: they
-share its chance. With n reference rows the rate of p <= alpha is alpha only to about sqrt(alpha (1 - alpha) / n), and
-whoever looks long enough finds the difference.
+on (0, 1), exactly, whatever the distribution of scores, ties included (Vovk, Gammerman, Shafer 2005, theorem 11.1).
+p-values against a *fixed* reference of n rows are not: the rate of p <= alpha is alpha only to about
+sqrt(alpha (1 - alpha) / n), and whoever looks long enough finds the difference.
 
 **A bag of bounded size** keeps the promise if what leaves it is drawn at random from all of it, the new score among the
-rest. (A reservoir, which keeps a new score the less often the later it comes, would not do.) Of the reference a share
-of about exp(-r / m) is left after r rows more than the bag holds, m.
-
-Random numbers depend on the seed and the row's number alone, so that a stream may be cut into any batches.
+rest. Random numbers depend on the seed and the row's number alone, so that a stream may be cut into any batches.
 
 A *bet* is a density f on (0, 1), chosen before the p-value is seen. Whoever stakes 1 has f(p) afterwards: 1 on average
 where p is uniform. Several bets are made at once, each from several moments on:

@@ -57,9 +57,8 @@ class DriftMonitor(BaseEstimator):
     Parameters
     ----------
     estimator : fitted detector
-        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier` (of which
-        the shares of the predicted classes are tested too), or a pipeline. Do not refit it while it is monitored: its
-        new scores would be a change.
+        Any that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier` (of which the shares of the
+        predicted classes are tested too), or a pipeline. Do not refit it while it is monitored.
     alpha : float in (0, 1), default=0.01
         The probability of ever raising a false alarm. If there are two tests, each has half of it.
     run_length : int, default=None
@@ -69,8 +68,7 @@ class DriftMonitor(BaseEstimator):
     confidence : float in (0, 1), default=0.95
         The probability with which all bounds of a rolling rate hold, at all rows at once.
     max_scores : int or None, default=100000
-        The number of scores that are kept to rank new ones among, 8 bytes each; None keeps all. Beyond it random scores
-        are forgotten, reference scores included.
+        Scores that are kept to rank new ones among, 8 bytes each; None keeps all. Beyond it random ones are forgotten.
     random_state : int, RandomState or None, default=0
         The seed of the random numbers that break ties.
 
@@ -92,10 +90,9 @@ class DriftMonitor(BaseEstimator):
     Notes
     -----
     The promise needs reference rows that the estimator has not learned; detectors of this package know theirs (except
-    from files saved with training=False), and `fit` refuses them. It assumes exchangeable rows: rows that come in an
-    order, such as a season's, are a change. An alarm stays raised until `fit` is called again, with recent rows as the
-    reference if these are the new normal. Bounds of rates hold whatever happens. They bound the mean over the window of
-    each row's probability, given the rows before it.
+    from files saved with training=False), and `fit` refuses them. Rows that come in an order, such as a season's, are a
+    change. An alarm stays raised until `fit` is called again. Bounds of rates hold whatever happens. They bound the
+    mean over the window of each row's probability, given the rows before it.
 
     References
     ----------
@@ -148,7 +145,7 @@ class DriftMonitor(BaseEstimator):
 
         Raises ValueError for parameters or rows that make no sense; if the estimator has learned many rows of X; or if
         X is None and the estimator has no such scores, or many of its training rows repeat others. Raises
-        sklearn.exceptions.NotFittedError for an estimator that is not fitted.
+        sklearn.exceptions.NotFittedError for an unfitted estimator.
 
         Parameters
         ----------
@@ -191,10 +188,9 @@ class DriftMonitor(BaseEstimator):
     def update(self, X: Any, y: Any = None) -> Readings:
         """Read rows of the stream in their order, in batches of any size, and return a reading for each.
 
-        Results do not depend on how the stream is divided into batches. (An estimator's score of a row may differ by
-        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.) Raises
-        ValueError for rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as
-        it was. Raises sklearn.exceptions.NotFittedError before `fit`.
+        Results do not depend on how the stream is divided into batches: scores that differ by less than 2^-30 of their
+        usual size count as equal. Raises ValueError for rows that the estimator refuses or cannot score, and for other
+        values in y; sklearn.exceptions.NotFittedError before `fit`.
 
         Parameters
         ----------
@@ -258,12 +254,8 @@ class DriftMonitor(BaseEstimator):
             lines.append(f"  ALARM      at row {self.alarm_row_:,}: the rows are no longer like the reference")
         else:
             lines.append(f"  ALARM      {counted(self.n_alarms_, 'alarm')}, the last at row {self.alarm_row_:,}")
-        found = {name: self.rate(name) for name in RATES}
-        lines += [
-            f"  {name:<10} {rate} of the last {counted(rate.n_rows, 'row')}"
-            for name, rate in found.items()
-            if rate.n_rows
-        ]
+        found = [(name, self.rate(name)) for name in RATES]
+        lines += [f"  {name:<10} {one} of the last {counted(one.n_rows, 'row')}" for name, one in found if one.n_rows]
         return "\n".join(lines)
 
     n_rows_ = property(lambda self: self.course_.n_rows, doc="The number of rows read.")

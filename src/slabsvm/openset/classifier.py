@@ -1,8 +1,7 @@
 """Open-set recognition: one detector for each known class, and "none of them" as an answer.
 
-Each class's model is learned from its samples alone. Scores of different models have different units, and are compared
-as conformal p-values, class by class (Mondrian: Vovk, Gammerman, Shafer 2005). `slabsvm.openset.rules` says how the
-models decide, alone or with a classifier.
+Scores of different models have different units, and are compared as conformal p-values, class by class (Mondrian: Vovk,
+Gammerman, Shafer 2005). `slabsvm.openset.rules` says how the models decide, alone or with a classifier.
 """
 
 from __future__ import annotations
@@ -58,16 +57,13 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     Parameters
     ----------
     estimator : detector, default=None
-        A detector that learns from positives alone, or a pipeline that ends in one; its kernel must not be precomputed.
-        None is `OneClassSlabSVM()`.
+        A detector, or a pipeline that ends in one; its kernel must not be precomputed. None is `OneClassSlabSVM()`.
     classifier : classifier, default=None
-        It chooses between classes, for example `SVC()`: any classifier of scikit-learn's kind, or a pipeline, with
-        decision_function or predict_proba. It learns the samples that the models learn, all classes at once. None
-        leaves the choice to the models.
+        It chooses between classes, for example `SVC()`: a classifier or pipeline with decision_function or
+        predict_proba, which learns the samples that the models learn. None leaves the choice to the models.
     unknown_label : str, int or "auto", default="auto"
-        The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" beside
-        words; beside numbers -1, or one less than the least class if that is negative. Classes True and False are
-        answered as 1 and 0, so that -1 is possible.
+        The answer of `predict` for a sample of no known class. "auto" is "unknown" beside words; beside numbers -1, or
+        one less than the least class if that is negative. Classes True and False are answered as 1 and 0.
     alpha : float in (0, 1), default=0.05
         The share of new samples of a known class that its model may reject. Half of each class's samples calibrate its
         model, and each class needs 1/alpha - 1 of these. The model of a class with only n rejects samples below all of
@@ -75,10 +71,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         share of all new samples of known classes that may be unknown, and takes somewhat more than 1/alpha calibration
         samples in all.
     n_jobs : int or None, default=None
-        The number of models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context; -1 is
-        all.
+        Models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
     random_state : int, RandomState or None, default=0
-        The seed that draws held-out rows. It is the same in each class, so a model depends on its class alone.
+        The seed that draws held-out rows, the same in each class.
 
     Attributes
     ----------

@@ -67,9 +67,8 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
 
     References
     ----------
-    P. Mendes Junior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 106, 2017: the
-    macro-averaged open-set F-measure, which leaves "unknown" out. A. Bendale, T. Boult, "Towards open set deep
-    networks", CVPR 2016, counts it.
+    P. Mendes Junior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 106, 2017, leave
+    "unknown" out. A. Bendale, T. Boult, "Towards open set deep networks", CVPR 2016, count it.
     """
     truth, answers = _labels(y_true, y_pred)
     if truth.dtype.kind != "O" and (truth.dtype.kind in "US") != isinstance(unknown_label, str):

@@ -91,12 +91,15 @@ class DetectorRule:
         A class with too few samples would accept everything beside classes with enough: it gets its strictest level.
         Where all classes have too few, nothing is rejected.
         """
-        levels = np.array([model.level(rate) for model in self.models])
+        levels = self._own_levels(rate)
         return np.where(levels > 0, levels, self.steps) if levels.any() else levels
+
+    def _own_levels(self, rate: float) -> FloatArray:
+        return np.array([model.level(rate) for model in self.models])
 
     def too_few(self, rate: float) -> str:
         """Return a warning of the classes that have too few samples for a rate, or nothing."""
-        few = np.array([model.level(rate) == 0 for model in self.models])
+        few = self._own_levels(rate) == 0
         if not few.any():
             return ""
         return (
@@ -107,9 +110,8 @@ class DetectorRule:
 
     def far_accepted(self, rate: float) -> BoolArray:
         """Return which classes accept rows infinitely far away: their models give these more than their level."""
-        levels = np.array([model.level(rate) for model in self.models])
         far = np.array([model.far_p_value_ for model in self.models])
-        return np.asarray(far > np.maximum(levels, self.steps) * (1 + WHOLE))
+        return np.asarray(far > np.maximum(self._own_levels(rate), self.steps) * (1 + WHOLE))
 
     def warnings_at(self, rate: float) -> list[str]:
         """Return what is to be warned of, or empty texts."""
