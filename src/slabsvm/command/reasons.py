@@ -100,9 +100,8 @@ class ReasonCounts:
     def add(
         self, cells: list[Cells], unseen: BoolArray, blame: FloatArray, nearest: FloatArray, numbers: IndexArray
     ) -> list[list[Reason]]:
-        """Count rejected rows, of these numbers, and return the reasons of each, the heaviest first.
-
-        Each has a row of `unseen`, `blame` and `nearest`, (n, n_columns), and of the cells.
+        """Count rejected rows, with a row each of cells, `unseen`, `blame` and `nearest`, (n, n_columns); return their
+        reasons.
         """
         self.blame += blame.sum(axis=0)
         found = []

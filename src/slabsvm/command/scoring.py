@@ -124,9 +124,7 @@ class Scorer:
         return Answers(decision, score, p_value, accepted, encoded, rows)
 
     def blame(self, answers: Answers, rows: IndexArray) -> FloatArray:
-        """Return the part of each column, (n, n_columns), in what speaks against some rows.
-
-        The shares of all columns add up to the decision. The blame are those that are negative.
+        """Return the part of each column, (n, n_columns), in what speaks against some rows: of the negative shares.
 
         Raises ClickException: columns have no shares, as behind a step that mixes them.
         """
@@ -139,9 +137,8 @@ class Scorer:
         return np.asarray(against / np.minimum(against.sum(axis=1, keepdims=True), -TINY))
 
     def nearest(self, answers: Answers, rows: IndexArray, blame: FloatArray) -> FloatArray:
-        """Return the median of each column's number over the learned rows nearest in the others, (n, n_columns).
-
-        NaN where the column is not to blame, or nobody says.
+        """Return the median of each column to blame over the learned rows nearest in the others, (n, n_columns), or
+        NaN.
         """
         from slabsvm import AutoSlabSVM
 
@@ -204,9 +201,8 @@ class Run:
         return self.rejected / self.rows if self.rows else 0.0
 
     def write(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
-        """Score pieces, and write a line for each row.
-
-        Raises TableError: there are no rows, or one is not what the model takes.
+        """Score pieces, and write a line for each row; TableError where there are none, or one is not what the model
+        takes.
         """
         lines = None
         for piece in pieces:
@@ -275,10 +271,7 @@ class Run:
             yield json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
 
     def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
-        """Return for each rejected row the columns that speak most against it, and the members that find it abnormal.
-
-        Where no reasons are asked for, a few rows tell which column speaks against most.
-        """
+        """Return for each rejected row the columns that speak most against it, and the members that would reject it."""
         found: list[Reasons] = [([], [])] * len(answers.accepted)
         rows = np.flatnonzero(~answers.accepted)
         if not self.reasons:
@@ -328,9 +321,8 @@ def separator_of(path: Path) -> str:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
-    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are.
-
-    Where nobody reads these on, as after `| head`, what is done with the file ends there, and no error is raised.
+    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are. Where
+    nobody reads these on, as after `| head`, no error is raised.
     """
     from slabsvm.data.files import is_stream, replacing
 
@@ -359,9 +351,8 @@ def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
 
 
 def loaded(path: Path) -> Pipeline:
-    """Return the model of a file: an encoder of tables, other steps, and a detector that answers rows with one number.
-
-    Raises ClickException: it is no such model, or is not fitted.
+    """Return the model of a file: an encoder of tables, other steps, and a detector with scores; ClickException for
+    others.
     """
     from sklearn.exceptions import NotFittedError
     from sklearn.pipeline import Pipeline

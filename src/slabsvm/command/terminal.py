@@ -214,10 +214,7 @@ def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
 
 @contextmanager
 def counting(output: Path) -> Iterator[Callable[[int], None]]:
-    """Show how many rows are scored, on a terminal's standard error alone; gives what to call with the number.
-
-    Where the rows themselves go to the terminal, they are what is shown.
-    """
+    """Show how many rows are scored, on a terminal's standard error, unless the rows go there; gives what to call."""
     if not sys.stderr.isatty() or (str(output) == "-" and sys.stdout.isatty()):
         yield lambda _: None
         return

@@ -176,9 +176,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
         """Learn and calibrate; return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
-        The p-value of a row comes from a model that has not learned it: of a learned row from its leave-one-out score.
-        Detectors of other libraries have none, and give it the answer of `predict`. No rate is promised for training
-        rows. The parameters are those of `fit`.
+        A learned row is judged by its leave-one-out score; detectors of other libraries have none, and give it the
+        answer of `predict`. No rate is promised for training rows. The parameters are those of `fit`.
         """
         learned = self._learn(X, groups, fit_params)
         graded, (model, _) = self.score_samples(X), final_estimator(self.estimator_)

@@ -59,9 +59,8 @@ class Ranking:
         return np.minimum(1.0, (1.0 + self._passed(place)) / (self.count + 1))
 
     def graded(self, scores: FloatArray, share: FloatArray | None = None) -> FloatArray:
-        """Return the graded p-values of new samples, in an array of the scores' shape.
-
-        share in [0, 1) says where each is between what it has passed and the next, or None: the scores say it.
+        """Return the graded p-values of new samples, in the scores' shape; share in [0, 1) is the part of a step that
+        each has.
         """
         new, place = self._places(scores)
         return (self._passed(place) + (self._share(new, place) if share is None else share)) / (self.count + 1)

@@ -224,8 +224,7 @@ def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 class Groups:
     """Which of m distinct samples each of some groups has: a list of p members, each a sample in a group.
 
-    Groups are numbered by the first sample of each, so that their names and the order of rows have no part in it, and
-    members are in the order of groups, and of samples in each.
+    Groups are numbered by the first sample of each, and members in the order of groups, and of samples in each.
     """
 
     # (p,): the sample and the group of each member

@@ -38,9 +38,7 @@ OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
-    """Open a regular file in a mode of FLAGS, and never wait for one that is not.
-
-    Raises OSError where the file is no regular one, or a link where no links may be, or the system refuses it.
+    """Open a regular file in a mode of FLAGS, never waiting for one that is not; OSError for others, links among them.
     """
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
@@ -65,9 +63,8 @@ def is_stream(path: Path) -> bool:
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8.
-
-    A link in its place is replaced, not followed. What is no valid text is written as escapes. Raises OSError.
+    """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8, or escapes.
+    A link in its place is replaced, not followed.
     """
     content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with replacing(path) as file:
@@ -78,9 +75,8 @@ def write_whole(path: Path, content: bytes | str) -> None:
 def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """Open a new file beside a path, which takes its place when all has been written, and is removed otherwise.
 
-    A lasting file is on the disk before it takes the place, and the place after it: should the machine stop, one of the
-    two files is there, whole. Raises OSError: the file cannot be written, or a device or a pipe is in its place, which
-    a file must not take: an administrator would leave the machine without /dev/null.
+    A lasting file is on the disk before it takes the place, and the place after it. Raises OSError: the file cannot be
+    written, or a device or a pipe is in its place, such as /dev/null.
     """
     with named_errors(path):
         if path.is_dir():
@@ -101,9 +97,8 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """Open a new file in the folder of a path, and give its own name, too, under which nothing is left at the end.
-
-    What killed processes left of the same path is removed first; what others are writing is left alone. Raises OSError.
+    """Open a new file in the folder of a path, and give its own name, too, under which nothing is left at the end. What
+    killed processes left of the same path is removed first.
     """
     _remove_what_killed_writers_left(path)
     while True:

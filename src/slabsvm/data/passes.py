@@ -84,10 +84,9 @@ class Local(Source):
 
 
 class DaskBlocks(Source):
-    """The blocks of a Dask array, which the active scheduler visits: a cluster, if a client is active.
+    """The blocks of a Dask array, which stay on the workers of the active scheduler, such as a cluster.
 
-    Rows stay on the workers. Persist X first, or every pass computes it again. Raises ValueError when X is no matrix of
-    floats, or its blocks are divided along the features or of unknown length.
+    Raises ValueError when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
     def __init__(self, X: Any, weights: FloatArray | None) -> None:

@@ -233,9 +233,8 @@ class AutoSlabSVM(Detector):
         return self._combination().names
 
     def member_p_values(self, X: Any) -> FloatArray:
-        """Return the p-value of each row under each member, shape (n_samples, n_members).
-
-        It is the share of training rows that the member finds no more normal, continued by an exponential tail.
+        """Return the p-value of each row under each member, shape (n_samples, n_members), continued by an exponential
+        tail.
         """
         return np.asarray(np.exp(self._combination().by_member(rows_in_memory(self, X))))
 
@@ -296,10 +295,9 @@ class AutoSlabSVM(Detector):
         return Shares.of(self.loo_scores_, weights, n)
 
     def training_outliers(self) -> IndexArray:
-        """Return the numbers of the training rows that the model would reject had it not learned them.
+        """Return the numbers of the training rows that the model would reject had it not learned them, (n_outliers,).
 
-        Shape (n_outliers,), the least normal first: about 1 - recall of the rows. Raises AttributeError with
-        offsets="training".
+        The least normal come first. Raises AttributeError with offsets="training".
         """
         check_is_fitted(self)
         decisions = self.loo_decisions_

@@ -88,10 +88,8 @@ class Member:
         return -self.surprise(self.detector.score_samples(self.taken(rows)))
 
     def counted(self, scores: FloatArray) -> FloatArray:
-        """Return scores, (n,), as they count in the mean: of a classifier that knows what others say, at most USUAL.
-
-        A row that is normal to it may be an outlier unlike all known ones: it adds to what others say, and takes
-        nothing.
+        """Return scores, (n,), as they count in the mean: of a classifier that knows what others say, at most USUAL. A
+        row that is normal to it may be an outlier unlike all known ones.
         """
         return np.minimum(scores, USUAL) if self.n_surprises else scores
 
@@ -164,9 +162,8 @@ class Combination:
     def nearest_median(self, X: FloatArray, feature: int, gap: int | None = None) -> FloatArray:
         """Return the median of a feature over the learned rows that are nearest in all others, (n,), in its own unit.
 
-        gap is the feature that is not 0 where this one is missing: it is none of the others, and rows with a gap are
-        no neighbours. Rows that are as near as the last of the nearest count, too. Each row is taken to be within the
-        learned range. NaN if rows are sparse, or no other feature varies.
+        gap is the feature that is not 0 where this one is missing: it is none of the others, and rows with a gap are no
+        neighbours. Ties of the nearest count. NaN if rows are sparse, or no other feature varies.
         """
         *_, member = (one for one in self.members if one.columns is None and one.kind == NAMES[NeighboursDetector])
         view, neighbourhood = self.views[member.view], member.detector.model_.neighbourhood

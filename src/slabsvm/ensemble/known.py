@@ -181,8 +181,7 @@ class OutlierClassifier(BaseEstimator):
 def share_of(n_known: int, *, of_features: bool) -> float:
     """Return the classifier's share of the sum, of a number of distinct known outliers: a third of one, .6 of many.
 
-    With more of it outliers of a kind that nobody has labelled would be lost, and one outlier says little of others.
-    of_features says that it takes no surprises, so that to it such outliers are as good as normal.
+    With more of it unlabelled kinds of outliers would be lost. of_features says that it takes no surprises.
     """
     return OF_FEATURES if of_features else 3 * n_known / (5 * n_known + 4)
 

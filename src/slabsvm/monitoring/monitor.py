@@ -280,9 +280,8 @@ def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
 def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     """Return the numbers of rows that are tested, (n,) each, by a fitted estimator, and whether it accepts them, (n,).
 
-    The first is a score, the larger the more normal, and a function of the row alone: of a calibrated detector the
-    graded p-value, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
-    classifier the second is 0 for unknown, and the place of the class that is named, from 1.
+    The first is a score: the graded p-value of a calibrated detector, the largest of a classifier's `decisions`, or
+    what another decides by. Of a classifier the second is 0 for unknown, and the place of the class, from 1.
     """
     model, rows = final_estimator(estimator, X)
     if isinstance(model, OpenSetClassifier):

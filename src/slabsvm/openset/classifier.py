@@ -192,8 +192,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def decisions(self, X: Any) -> FloatArray:
         """Return each class's decision for each row, shape (n_samples, n_classes): >= 0 if its model accepts the row.
 
-        This is the graded p-value less the largest rejected one, which is comparable between classes. With a classifier
-        the p-values are those of `p_values`.
+        This is the graded p-value, of those of `p_values`, less the largest rejected one: comparable between classes.
         """
         X = self._checked_rows(X)
         return self.rule_.answers(X, self.n_jobs)[1] - self.rule_.levels(self.alpha)
@@ -204,9 +203,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         return table[:, 1] - table[:, 0] if table.shape[1] == 2 else table
 
     def p_values(self, X: Any) -> FloatArray:
-        """Return each class's conformal p-value of each row, shape (n_samples, n_classes).
+        """Return each class's conformal p-value of each row, shape (n_samples, n_classes): no probabilities of classes.
 
-        p-values are not probabilities of classes: rows do not sum to 1, and a sample may be normal for two classes.
         With a classifier, the p-value is the share of held-out samples, of all classes, whose confidence in their best
         class is no larger than this row's confidence in the class.
         """
@@ -296,10 +294,9 @@ def _without_weightless(
 def _fitted_to_class(
     model: ConformalDetector, X: Any, label: Any, parameters: Mapping[str, Any]
 ) -> tuple[ConformalDetector, list[Warned]]:
-    """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
+    """Fit the model of one class in a joblib worker; also return the warnings of the fit.
 
     A class of one or two samples has none to hold out: they are learned, and calibrate too, as no p-value is below 1/3.
-    A single sample is repeated, which changes no model of this package. Also returns the warnings of the fit.
     """
     count = _num_samples(X)
     try:

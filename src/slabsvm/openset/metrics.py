@@ -86,9 +86,8 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
 
 
 def known_unknown_auroc(y_true: Any, scores: Any, unknown_label: Any) -> float:
-    """Return the area under the ROC curve of known against unknown, by each sample's largest score.
-
-    y_true is of shape (n_samples,), scores of shape (n_samples, n_classes).
+    """Return the area under the ROC curve of known against unknown, y_true (n_samples,), by the largest of each row of
+    scores, (n_samples, n_classes).
     """
     table, known, _ = _scored(y_true, scores, None, unknown_label)
     return float(roc_auc_score(known, table.max(axis=1)))

@@ -88,8 +88,7 @@ class DetectorRule:
     def levels(self, rate: float) -> FloatArray:
         """Return the least score with which each class's name stands, shape (n_classes,): the largest rejected p-value.
 
-        A class with too few samples would accept everything beside classes with enough: it gets its strictest level.
-        Where all classes have too few, nothing is rejected.
+        A class with too few samples gets its strictest level. Where all classes have too few, nothing is rejected.
         """
         levels = self._own_levels(rate)
         return np.where(levels > 0, levels, self.steps) if levels.any() else levels

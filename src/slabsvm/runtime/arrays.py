@@ -43,9 +43,8 @@ def stacked(tables: Sequence[Any]) -> Any:
 
 
 def product(rows: Any, coefficients: FloatArray) -> FloatArray:
-    """Return rows @ coefficients, (n, d) dense or CSR by (d,) or (d, q): never NaN, infinite only where the sum is.
-
-    All rows and coefficients are finite, and the latter at most 1e60.
+    """Return rows @ coefficients, (n, d) dense or CSR by (d,) or (d, q), of finite numbers: infinite only where the sum
+    is.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.asarray(rows @ coefficients)

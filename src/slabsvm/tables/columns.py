@@ -103,9 +103,8 @@ class Cells:
         return self.values[row] if self.levels is None else self.levels[self.values[row]]
 
     def kind(self) -> str:
-        """Return "number", "boolean", "time", "text" or "other": what all that are there are; of several kinds texts.
-
-        Those that are no numbers, texts or times are "other", whatever is beside them.
+        """Return "number", "boolean", "time", "text" or "other": what all that are there are; of several kinds "text",
+        unless one is "other".
         """
         if self.levels is None:
             return {"b": "boolean", "M": "time"}.get(self.values.dtype.kind, "number")
@@ -156,8 +155,7 @@ class Cells:
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
         """Return cells of float64, NaN where one is missing; refuse what is no number, or infinite.
 
-        Texts are read as numbers of a writing, one of `texts.WRITINGS`; those that stand for nothing are gaps. An error
-        says what helps, and more of it while a table is learned.
+        Texts are read as numbers of a writing, one of `texts.WRITINGS`. An error says more while a table is learned.
         """
         learned = "booleans" if boolean else "numbers"
         if self.levels is not None:
@@ -182,9 +180,8 @@ class Cells:
         return cells
 
     def read(self, reader: Callable[[list[Any]], FloatArray], learned: str, *, learning: bool) -> Cells:
-        """Return the numbers that a reader makes of the levels, (k,); refuse those of which it makes NaN.
-
-        Texts that stand for nothing, such as "-", are gaps.
+        """Return the numbers that a reader makes of the levels, (k,); refuse those of which it makes NaN, but "-" and
+        such.
         """
         assert self.levels is not None, "numbers are read already"
         levels = self.levels.tolist()
@@ -244,9 +241,8 @@ def shown(value: Any) -> str:
 
 
 def table_of(X: Any) -> Any:
-    """Return a table: X itself where it has columns, and otherwise its array.
-
-    Raises TypeError: X is sparse. TableError: X has not two dimensions.
+    """Return a table: X itself where it has columns, or else its array; TypeError where sparse, TableError not of two
+    axes.
     """
     if sp.issparse(X):
         raise TypeError("a table is dense, and this is sparse data. Give X.toarray(), or learn sparse rows as they are")
@@ -259,10 +255,7 @@ def table_of(X: Any) -> Any:
 
 
 def names_of(table: Any) -> list[str]:
-    """Return the names of a table's columns; those of an array are x0, x1, ...
-
-    Raises TableError: two columns have one name.
-    """
+    """Return the names of a table's columns, x0, x1, ... of an array; TableError where two have one name."""
     if hasattr(table, "columns"):
         return distinct_names([str(name) for name in table.columns])
     return [f"x{place}" for place in range(table.shape[1])]

@@ -167,8 +167,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def planned(self, X: Any) -> Plan:
         """Return how `fit` would take each column of a table, with the errors of all columns. Nothing is learned.
 
-        It warns as `fit` does, and raises TableError if the table has fewer than two rows, no columns, or not the
-        columns that parameters name.
+        Warns as `fit`; TableError if there are fewer than two rows, no columns, or not those that parameters name.
         """
         X = table_of(X)
         names = places_of(X)
@@ -214,12 +213,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.encoded(X).values
 
     def encoded(self, X: Any) -> Encoded:
-        """Return the rows of a table, and which cells are unseen.
-
-        Raises
-        ------
-        TableError
-            If learned columns are missing, or cells are not of the learned kind.
+        """Return the rows of a table, and which cells are unseen; TableError where learned columns lack, or cells are
+        of another kind.
         """
         check_is_fitted(self)
         X = table_of(X)
@@ -249,8 +244,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
         """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
 
-        The share of the last coordinate is divided equally among the unseen cells of a row. If a row has none, it is
-        divided among all of its cells, so that sums stay the same.
+        That of the last coordinate is divided equally among a row's unseen cells, or all of its cells if it has none.
         """
         ends = np.cumsum(self._widths())
         found = np.stack(
@@ -338,9 +332,8 @@ def _of_each(names: Iterable[str], made: Callable[[str], T]) -> tuple[list[T], l
 
 
 def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> None:
-    """Refuse a table without columns that are asked for, and say which of the others may be meant.
-
-    Each that is asked for has the parameter that names it, or None where a model has learned it.
+    """Refuse a table without columns that are asked for, by a parameter or (None) a model; say which others may be
+    meant.
     """
     names = list(names)
     known = set(names)

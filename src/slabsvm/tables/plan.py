@@ -116,10 +116,7 @@ class Plan:
 
 
 def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
-    """Return what a column is taken for by its cells.
-
-    Raises TableError: it cannot be taken as it is.
-    """
+    """Return what a column is taken for by its cells; TableError where it cannot be taken as it is."""
     cells, name = cells.without(rules.gaps), cells.name
     if cells.missing.all():
         return LeftOut(name, len(cells.missing), "empty", "")
@@ -140,8 +137,7 @@ def decided(
 ) -> tuple[list[Column | LeftOut], list[TableError], list[str]]:
     """Return columns whose marks are known, by what a user said or the other columns show; errors, and warnings.
 
-    A table has one decimal mark: where some columns have commas and none has points, points are between thousands.
-    numbers gives those of a column, without gaps.
+    Where some columns have decimal commas and none has points, points are between thousands.
     """
     marks = {one.mark() for one in found if isinstance(one, Numbers) and not one.boolean} - {""}
     decimal = said or (marks.pop() if len(marks) == 1 else None)

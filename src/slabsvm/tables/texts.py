@@ -74,10 +74,8 @@ def is_placeholder(value: Any) -> bool:
 
 
 def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
-    """Return the writing in which most texts are numbers, each there so many times; None where they are not most.
-
-    Where all points, or commas, may be decimal marks or stand between thousands, as in 980 and 1,234, it is "?." or
-    "?,".
+    """Return the writing in which most texts are numbers, each there so many times; None where they are not most, and
+    "?." or "?," where these marks may be decimal or between thousands.
     """
     first = list(zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True))
     least = MOST_NUMBERS * sum(count for text, count in first if not is_placeholder(text))
@@ -102,9 +100,8 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
 
 
 def in_groups(texts: Collection[str], mark: str) -> bool | None:
-    """Return whether a mark may stand between thousands: three digits are behind each, and all other numbers are small.
-
-    None where no text has the mark.
+    """Return whether a mark may stand between thousands: before three digits, other numbers small; None if no text has
+    it.
     """
     groups, found = COMMA_GROUPS if mark == "," else POINT_GROUPS, None
     for text in texts:

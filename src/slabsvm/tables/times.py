@@ -60,8 +60,7 @@ def looks_like_times(texts: Iterable[str]) -> bool:
 def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatArray, bool]:
     """Return seconds since 1970 by the clock that wrote them, (n,), NaN for no moment, and whether days come first.
 
-    A zone behind a text means nothing. Whether 05/01/2024 is in January is found, where day_first is None, by numbers
-    that are no month; where nothing tells, it is if points part them.
+    Where day_first is None, numbers that are no month tell it, or else points between the parts.
     """
     first, second, third, hour, minute, second_, pointed = _fields(values)
     iso = first >= FIRST_YEAR
@@ -80,9 +79,8 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
 
 
 def _fields(values: Sequence[Any]) -> Fields:
-    """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment.
-
-    One text of each shape is matched, and all of them are read by the places of its digits, 7 of (n,).
+    """Return three numbers of a date, hour, minute and second, and whether points part the date: 7 of (n,), or NaN. One
+    text of each shape is matched, and all of them are read by the places of its digits.
     """
     texts = [_written_plainly(value.isoformat() if isinstance(value, date | time) else str(value)) for value in values]
     alike: dict[str, list[int]] = defaultdict(list)
