@@ -38,8 +38,7 @@ OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
-    """Open a regular file in a mode of FLAGS, never waiting for one that is not; OSError for others, links among them.
-    """
+    """Open a regular file in a mode of FLAGS, never waiting for one that is not; OSError for others, or links."""
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
     flags = FLAGS[mode] | NO_WAITING | BINARY | (0 if links else NO_LINK)
