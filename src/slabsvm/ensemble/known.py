@@ -240,9 +240,8 @@ def joined(training: Training, positives: Any) -> Training:
 
 
 def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]:
-    """Return fitted trees, of (n, d) float32, as ExtraTreesClassifier makes them, in half of its time.
-
-    Squared errors of 0 and 1 are half of Gini's impurity, so that a regression has the same trees.
+    """Return fitted trees, of (n, d) float32, as ExtraTreesClassifier makes them, in half of its time: squared errors
+    of 0 and 1 are half of Gini's impurity.
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeRegressor

@@ -52,9 +52,8 @@ class Index(Protocol):
     """What finds the nearest samples."""
 
     def search(self, rows: Any, own: IndexArray, labels: IndexArray, squares: FloatArray, near: IndexArray) -> None:
-        """Fill squares, (n, k), with squared distances, ascending, and near with the samples.
-
-        Samples whose label, (m,), is a row's own, (n,), are left out. Where fewer are left, squares are infinite.
+        """Fill squares, (n, k), with squared distances, ascending, and near with the samples, without those of a row's
+        own label. Where fewer are left, squares are infinite.
         """
 
 

@@ -106,10 +106,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return _continued(X.astype(np.float64, copy=False), self.values_, self.scores_, slopes)
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Return values of which rows, shape (n_samples, n_features), are the normal scores; between values the middle.
-
-        A score between two training values has a value between them.
-        """
+        """Return values of which rows, shape (n_samples, n_features), are the normal scores, interpolated."""
         check_is_fitted(self)
         return _continued(np.asarray(X, dtype=np.float64), self.scores_, self.values_, self.scale_)
 
@@ -172,9 +169,8 @@ class Shares:
 
     @classmethod
     def of(cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None) -> Shares:
-        """Return the function for training rows of these weights, alike for None; NaN is the score of no row.
-
-        n says how many rows they are, or how many groups; None: one for each score.
+        """Return the function for training rows of these weights, alike for None, n in all or one for each; NaN is no
+        score.
         """
         known = np.flatnonzero(~np.isnan(scores))
         order = known[np.argsort(scores[known])]
@@ -202,9 +198,8 @@ class Surprise:
     def of(
         cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None, *, unit: float = 0.0
     ) -> Surprise:
-        """Return the function for the left-out scores of training rows of these weights, alike for None.
-
-        unit is a size of the scores' own: what is far less than it and than the scores is rounding.
+        """Return the function for the left-out scores of training rows of these weights, alike for None. unit is a size
+        of the scores' own: what is far less is rounding.
         """
         shares = Shares.of(scores, weights, n)
         ordered = shares.scores

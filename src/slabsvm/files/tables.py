@@ -87,12 +87,10 @@ class Reading:
 
 
 def pieces(path: Path, how: Reading) -> Iterator[Any]:
-    """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array.
+    """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array; "-" is the standard input.
 
-    Raises TableError: the file is not such a table; the text says where and what to do, without the file's name.
-    slabsvm.ExtraMissingError: what reads the format is not installed. OSError.
-
-    The path "-" is the standard input. Texts may be compressed by gzip, and are then named so.
+    Raises TableError: the file is not such a table; slabsvm.ExtraMissingError: what reads the format is not installed;
+    OSError.
     """
     name = how.named(path)
     if path == STANDARD and name not in STREAMS:
@@ -101,9 +99,8 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
 
 
 def whole(path: Path, how: Reading) -> Any:
-    """Return a table as a whole, a pandas DataFrame or an array, with the type of each column found by all rows.
-
-    Raises TableError, slabsvm.ExtraMissingError, OSError: as of `pieces`; and the table has no rows.
+    """Return a table as a whole, a pandas DataFrame or an array, each column's type found by all rows; raises as
+    `pieces`.
     """
     if how.named(path) in TEXTS:
         with _records(path, how) as records:
@@ -191,10 +188,7 @@ def _with_numbers(frame: Any, how: Reading) -> Any:
 
 
 def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
-    """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas.
-
-    written gives columns as they are written.
-    """
+    """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas."""
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
     firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if _is_text(cells))
     commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)

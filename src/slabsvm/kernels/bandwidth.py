@@ -48,9 +48,8 @@ def neighbours(X: Any) -> float:
     """16 / (n_features * variance of all entries), or less, so that neighbours stay within the kernel's reach.
 
     That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
-    squared distance to it. Planes that generalise lose no recall by so large a gamma, and separate outliers from
-    positives better than with "scale". With many features neighbours are hardly nearer than other rows, and the bound
-    applies. Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
+    squared distance to it, which matters with many features. Of rows that are equal one counts. 500 rows are asked,
+    among 50,000.
     """
     X = _table(X)
     distinct = distinct_rows(X, np.ones(X.shape[0]))
@@ -58,10 +57,8 @@ def neighbours(X: Any) -> float:
 
 
 def median_heuristic(X: Any) -> float:
-    """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012).
-
-    The pairs are those of rows that differ, so that duplicates do not make gamma infinite; the source takes all pairs.
-    Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269, give its limit.
+    """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012) of rows that differ;
+    the source takes all pairs.
     """
     X = _table(X)
     if X.shape[0] > PAIRED_ROWS:
@@ -155,9 +152,7 @@ def _resolved(variance: float, X: Any) -> float:
 
 def _neighbours(samples: Any, variance: float, groups: IndexArray | None = None) -> float:
     """Return gamma by the rule of `neighbours` for distinct samples in random order, from rows of this variance.
-
-    groups, (m,), has the group of each sample, of which no other sample is its neighbour; negative for one that is in
-    none.
+    groups, (m,), has the group of each sample, of which none is its neighbour; negative for none.
     """
     scale = _inverse(samples.shape[1] * variance)
     if variance == 0 or samples.shape[0] < 2:

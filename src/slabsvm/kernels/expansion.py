@@ -90,9 +90,8 @@ class Expansion:
             yield rows, sums
 
     def by_feature(self, X: Any) -> FloatArray:
-        """Return what each feature adds to one sum at each row of X, (n_rows, n_features), of an additive kernel.
-
-        A row that is zero but for one feature has what this one adds: a feature that is zero adds nothing.
+        """Return what each feature adds to one sum at each row of X, (n_rows, n_features), of an additive kernel, of
+        which a feature that is zero adds nothing.
         """
         rows = sp.csr_array(X)
         alone = sp.csr_array((rows.data, rows.indices, np.arange(rows.nnz + 1)), shape=(rows.nnz, rows.shape[1]))
@@ -102,13 +101,12 @@ class Expansion:
 
     @ONE_BLAS_THREAD
     def log_mass(self, X: Any, *, own: bool = False, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
-        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a local kernel.
+        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a local kernel, of the last of
+        several sums.
 
-        It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
-        coefficients count. -inf for rows whose distances overflow.
-
-        own says that the rows are samples themselves: that sample does not count for them. apart has the groups of
-        rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
+        It does not underflow; -inf for rows whose distances overflow. own says that rows are samples, which do not
+        count for themselves. apart has the groups of rows, (n_rows,), and of samples, (n,), which do not count for
+        their own.
         """
         kernel = self.kernel
         assert kernel is not None

@@ -41,9 +41,8 @@ FARTHEST = 1e-8
 class RBF(Kernel):
     """k(x, z) = exp(-gamma |x - z|^2), from one matrix product and one exponential in place.
 
-    With a row written as (sqrt(2 gamma) x, -gamma |x|^2, 1), the exponent is its product with the other row's
-    (sqrt(2 gamma) z, 1, -gamma |z|^2). Dense data are centred first, which changes no distance and much rounding: the
-    exponent is off by about 4 eps gamma |x - c|^2.
+    The exponent is the product of a row (sqrt(2 gamma) x, -gamma |x|^2, 1) with another (sqrt(2 gamma) z, 1, -gamma
+    |z|^2). Dense data are centred first: the exponent is off by about 4 eps gamma |x - c|^2.
     """
 
     gamma: Annotated[float, Number(above=0.0)]
@@ -63,9 +62,8 @@ class RBF(Kernel):
 
     @classmethod
     def at(cls, gamma: float, X: Rows, weights: FloatArray) -> RBF:
-        """Return the kernel for samples such as X, (n, d), of these weights, (n,): as exact as they need it.
-
-        Raises ValueError for CSR rows so far from the origin that no product of them tells their distances.
+        """Return the kernel for samples such as X, (n, d), of weights (n,), as exact as they need it; ValueError for
+        CSR rows too far from the origin.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(X):
@@ -83,9 +81,8 @@ class RBF(Kernel):
         return cls(gamma, centre, differences=not ROUNDING * farthest <= FINE)
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
-        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2); x itself for differences.
-
-        A row so far out that products of it may overflow is (0, -inf, 1): infinitely far from all.
+        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2), or (0, -inf, 1) too far out; x for
+        differences.
         """
         n_samples, n_features = X.shape
         if sp.issparse(X) and self.centre is not None:

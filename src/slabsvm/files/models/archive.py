@@ -86,10 +86,7 @@ class Outgoing:
 
 
 class Incoming:
-    """An archive that is being read from a binary file.
-
-    Raises ModelFileError: it is not such an archive; and in what follows, wherever a member is not what it should be.
-    """
+    """An archive that is being read from a binary file; ModelFileError wherever it is not what it should be."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._size = file.seek(0, os.SEEK_END)
@@ -124,9 +121,8 @@ class Incoming:
             raise ModelFileError(f"its {DOCUMENT} cannot be read: {error or type(error).__name__}") from error
 
     def array(self, name: str, crc: int, match: Callable[[Header], object]) -> npt.NDArray[Any]:
-        """Return an array in the byte order of this machine, once for each; match refuses what it says of itself.
-
-        crc is what the document says of its content.
+        """Return an array, once for each, in this machine's byte order; crc is the document's, and match refuses a
+        header.
         """
         info = self._unread.pop(name, None)
         if info is None:

@@ -305,9 +305,8 @@ def _with_reach(detector: Any, rows: Tensor, found: Outputs) -> Outputs:
 
 
 def _of_valid(rows: Tensor, found: Outputs, *, non_negative: bool = False, missing: bool = False) -> Outputs:
-    """Return an answer that is NaN for rows with infinity or NaN, or with negative numbers where a kernel takes none.
-
-    missing says that NaN stands for a number that is filled in.
+    """Return an answer that is NaN for rows with infinity or NaN (unless missing), or negative numbers where none are
+    taken.
     """
     graph = rows.graph
     inside = op.absolute(rows) <= float(np.finfo(graph.dtype).max)

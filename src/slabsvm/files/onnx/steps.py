@@ -43,9 +43,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Table:
-    """An input for each column that an encoder has learned, (n, 1): numbers, of which NaN is missing, or texts, of
-    which "" is.
-    """
+    """An input for each column of an encoder, (n, 1): numbers, of which NaN is missing, or texts, of which "" is."""
 
     dtype: np.dtype[Any]
     encoder: TableEncoder
