@@ -25,13 +25,10 @@ LEAST_EXPONENT, MOST_EXPONENT = 1e3, 1e6
 # So many columns are named in a line, and so many rows kept.
 FEW = 3
 MOST_ROWS = 20
-NEVER_SEEN, EMPTY, TOO_HIGH, TOO_LOW, UNLIKE = (
-    "never seen",
-    "empty",
-    "too high",
-    "too low",
-    "unlike the other columns",
-)
+NEVER_SEEN, EMPTY = "never seen", "empty"
+TOO_HIGH, TOO_LOW, UNLIKE = "too high", "too low", "unlike the other columns"
+# What is wrong with a cell that was seen before, by whether it is beyond the learned values: 0, above 1 or below -1.
+WAYS = (UNLIKE, TOO_HIGH, TOO_LOW)
 
 
 @dataclass(frozen=True)
@@ -161,10 +158,6 @@ class ReasonCounts:
         """Return what drives the rejections in a line; "" where nobody says."""
         drivers = self.drivers()[:FEW]
         return f"Columns that drive the rejections: {'; '.join(one.said() for one in drivers)}." if drivers else ""
-
-
-# What is wrong with a cell that was seen before, by whether it is beyond the learned values: 0, above 1 or below -1.
-WAYS = (UNLIKE, TOO_HIGH, TOO_LOW)
 
 
 def _beyond(column: Column, cells: Cells) -> IndexArray:

@@ -120,16 +120,8 @@ def score(
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
-            say_json(
-                {
-                    **run.facts(),
-                    "alpha": alpha,
-                    "fail_above": fail_above,
-                    "failed": too_many,
-                    "output": str(output),
-                    "warnings": texts,
-                }
-            )
+            asked = {"alpha": alpha, "fail_above": fail_above, "failed": too_many, "output": str(output)}
+            say_json({**run.facts(), **asked, "warnings": texts})
         else:
             for line in said(run, table, output):
                 say(line, err=True)

@@ -71,11 +71,11 @@ MOST = np.finfo(np.float64).max
 class Answers:
     """What a model says of some rows."""
 
-    # (n,) each
+    # (n,) each; None where the model has no p-values
     decision: FloatArray
     score: FloatArray
-    p_value: FloatArray | None  # (n,), or None where the model has none
-    accepted: BoolArray  # (n,)
+    p_value: FloatArray | None
+    accepted: BoolArray
     encoded: Encoded
     rows: FloatArray  # (n, d): as the detector takes them
 
@@ -102,12 +102,8 @@ class Scorer:
             )
         least = getattr(detector, "smallest_p_value_", 1.0 / (1.0 + model[0].n_rows_))
         if alpha is not None and alpha < least:
-            warn(
-                [
-                    f"--alpha {alpha:g} rejects no row, since no p-value of this model is below {least:.2g}. Give at "
-                    "least that, or learn more rows."
-                ]
-            )
+            none = f"--alpha {alpha:g} rejects no row, since no p-value of this model is below {least:.2g}. "
+            warn([none + "Give at least that, or learn more rows."])
         return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
     def answers(self, table: Any) -> Answers:
@@ -243,17 +239,14 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """Return how many rows were rejected and how many were expected to be, and which columns speak against them."""
-        expected = self.scorer.expected_rejected()
-        drivers = self.tally.drivers()
+        drivers = self.tally.drivers()[:MOST_DRIVERS]
         return {
             "rows": self.rows,
             "accepted": self.rows - self.rejected,
             "rejected": self.rejected,
             "share_rejected": self.share,
-            "share_expected": expected,
-            "driven_by": [
-                {"column": one.column.name, "part": one.part, "rows": dict(one.ways)} for one in drivers[:MOST_DRIVERS]
-            ],
+            "share_expected": self.scorer.expected_rejected(),
+            "driven_by": [{"column": one.column.name, "part": one.part, "rows": dict(one.ways)} for one in drivers],
         }
 
     def _json_lines(self, called: Sequence[Any], answers: Answers, reasons: list[Reasons]) -> Iterator[str]:

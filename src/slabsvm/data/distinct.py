@@ -30,8 +30,7 @@ from slabsvm.runtime.objects import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24
-# A near copy is so many times nearer than the next neighbour, and one of the NEIGHBOURS - 1 nearest. On a line 1 row in
-# 50 has one by chance. So many rows are asked.
+# A near copy is so many times nearer than the next of the nearest neighbours; on a line 1 row in 50 is by chance.
 FAR_BELOW = 50.0
 NEIGHBOURS = 5
 ASKED = 64

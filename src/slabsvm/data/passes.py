@@ -32,7 +32,6 @@ class Source(ABC):
     """Rows in stretches, in a fixed order."""
 
     n_samples: int
-    n_features: int
     weights: FloatArray | None  # (n_samples,) or None: None for ones
 
     @abstractmethod
@@ -64,12 +63,12 @@ class Local(Source):
         self.X = X
         self.weights = weights
         self.n_threads = n_threads
-        self.n_samples, self.n_features = X.shape
+        self.n_samples = X.shape[0]
 
     def visit(self, visitor: Visitor[Result]) -> list[Result]:
         """Return the visitor's result for each stretch; threads take stretches."""
         X = self.X
-        bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * self.n_features
+        bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * X.shape[1]
         height = max(1, STRETCH_BYTES // bytes_per_row)
 
         def visit(first: int) -> Result:
@@ -100,7 +99,7 @@ class DaskBlocks(Source):
         if X.shape[0] < 2 or X.shape[1] < 1:
             raise ValueError(f"Found array with shape {X.shape}, where at least 2 samples and 1 feature are required.")
         self.X = X
-        self.n_samples, self.n_features = (int(size) for size in X.shape)
+        self.n_samples = int(X.shape[0])
         self.weights = weights
 
     def visit(self, visitor: Visitor[Result]) -> list[Result]:

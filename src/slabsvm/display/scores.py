@@ -21,8 +21,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted
 
 BINS = (10, 50)
-# Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again
-# at most.
+# The picture goes beyond these quantiles of training rows, and beyond the planes, by as much again at most.
 MOST = (0.05, 0.95)
 REACH = 1.0
 # Where names stand: two lines between the title and the picture.

@@ -51,8 +51,7 @@ LEAST_ROWS = 10
 # The most distinct rows that neighbours learn, and neighbours in some of the features.
 NEIGHBOUR_ROWS = 4000
 BAG_ROWS = 500
-# A one-class SVM of 2,000 rows ranks and decides no better on the 81 tables, in twice the time. Up to 1,000 rows all of
-# its left-out scores are exact.
+# Of 2,000 rows a one-class SVM is no better on the 81 tables; up to 1,000 all of its left-out scores are exact.
 SVM_ROWS = 1000
 # The most rows that the classifier of known outliers learns, all members learn where folds leave groups out, and
 # neighbours learn of more than MANY_FEATURES: in d dimensions the nearest of m is at a distance that falls as m^(-1/d).

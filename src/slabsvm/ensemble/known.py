@@ -35,8 +35,7 @@ from slabsvm.runtime.sklearn_private import HasMethods
 FOLDS = 5
 # The share of a classifier that takes the features alone.
 OF_FEATURES = 0.35
-# The default: what so many extra trees say of the features, and as many of these and the surprises, with leaves of two
-# rows, that look at half of them at a time.
+# The default: so many extra trees of the features, and as many of these and the surprises, of half of them at a time.
 N_TREES = 50
 LEAST_LEAF = 2
 # Rows and trees are scored together until they are so many.

@@ -21,18 +21,14 @@ from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import INLINE, Array, Number, atomic
 
-# A table of this many values of a feature, evenly spread over the normal scores, is off by less than a thousandth in
-# the ranks of 20,000 rows (tests/detectors/test_normal_scores.py).
+# So many values of a feature are off by less than a thousandth in the ranks of 20,000 rows.
 MOST_VALUES = 1000
-# The share of the lowest scores that give the tail its mean excess, and of few scores their number: the lowest two of
-# twenty can be one by chance, and then they say of any row below that it is beyond measure.
+# The share of the lowest scores that give the tail its mean excess, and their least number: two can be one by chance.
 TAIL = 0.1
 FEWEST = 5
-# A tail's mean excess is at least this share of the scores' usual size. A support vector machine scores all patterns
-# that it has learned alike.
+# A tail's mean excess is at least this share of the usual score: an SVM scores all that it has learned alike.
 SHORTEST = 0.05
-# Scores nearer to each other than this share of the tail's mean excess are one: rows that repeat a learned one score
-# as it does but for rounding.
+# Scores within this share of the tail's mean excess are one: rows that repeat a learned one differ by rounding.
 TIE = 1e-4
 # Tails are no shorter than this share of the scores.
 ALIKE = 1e-6

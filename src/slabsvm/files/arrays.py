@@ -23,8 +23,7 @@ from slabsvm.tables.columns import TableError, listed, shown
 
 # Before each entry of a directory.
 ENTRY = b"PK\x01\x02"
-# What zipfile raises where bytes are not what they should be. An OSError may be of the system, or of a place before the
-# file's beginning (EINVAL).
+# What zipfile raises where bytes are wrong; an OSError may also be of a place before the file (EINVAL).
 DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError),
     *(NotImplementedError, RuntimeError),

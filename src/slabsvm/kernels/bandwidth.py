@@ -25,8 +25,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 BLOCK_BYTES = 2**24
 # The largest number of rows between which distances are taken: 2 million pairs.
 PAIRED_ROWS = 2000
-# `neighbours`: the neighbour that samples should reach, -log of its kernel value, how many samples are asked among how
-# many, and the multiple of "scale" that is narrow enough.
+# `neighbours`: the neighbour to reach, -log of its kernel value, samples asked among how many, and the widest gamma.
 REACHED_NEIGHBOUR = 5
 REACH = 2.0
 ASKED = 500

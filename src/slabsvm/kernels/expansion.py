@@ -44,8 +44,7 @@ NEIGHBOUR_BYTES = 2**22
 NEGLIGIBLE = 1e-20
 # What is typical is read off so many samples: their order is a hash, and as good as random.
 TYPICAL_ROWS = 256
-# How far a line goes, in bandwidths 1/sqrt(gamma): kernel values are exp(-36) there. And the nodes of an integral along
-# it, by Gauss and Legendre.
+# How far a line goes, in bandwidths 1/sqrt(gamma), where kernel values are exp(-36); Gauss-Legendre nodes along it.
 REACH = 6.0
 NODES = 16
 # Distances of rows so far out that squares overflow add up to this.

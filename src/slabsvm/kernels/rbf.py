@@ -16,22 +16,18 @@ from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
 from slabsvm.runtime.objects import Number
 
-# Bytes of a block that are computed in one piece. Small pieces keep the exponential in the cache but starve the matrix
-# product: measured at 20,000 columns, pieces of 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower than these.
+# Bytes of a block that are computed at once: at 20,000 columns, 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower.
 TILE_BYTES = 2**25
-# Sums are taken over tiles of such a side that the product is one of those that OpenBLAS computes without packing, of
-# at most so many multiplications; of many features, where the side would be less than LEAST_SIDE, over larger ones. At
-# 16 features this is a third faster than blocks of whole rows. FEW_ROWS are not worth the copy of the other side.
+# Sums are taken over tiles of which OpenBLAS computes products without packing, at most so many multiplications, or of
+# LEAST_SIDE: at 16 features a third faster than whole rows. FEW_ROWS are not worth the copy of the other side.
 SMALL_PRODUCT = 10**6
 LEAST_SIDE = 160
 FEW_ROWS = 8
-# A product's exponent is off by this times gamma |x - c|^2. Dense rows for which that is more than FINE are subtracted
-# from each other; CSR rows for which it is typically more than COARSE are refused.
+# A product's exponent is off by this times gamma |x - c|^2: above FINE rows are subtracted, above COARSE refused.
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 FINE = 1e-9
 COARSE = 1e-5
-# float32 values are no smaller than exp(LEAST_EXPONENT), 4e-18, which no sum of them can tell from 0: with numbers
-# below 1e-38 a processor takes ten times as long.
+# float32 values are at least exp(LEAST_EXPONENT), 4e-18: below 1e-38 a processor takes ten times as long.
 LEAST_EXPONENT = -40.0
 # Rows are infinitely far where gamma |x - c|^2 is more than this share of the largest number.
 FARTHEST = 1e-8
@@ -47,8 +43,7 @@ class RBF(Kernel):
 
     gamma: Annotated[float, Number(above=0.0)]
     centre: Centre = None  # c, subtracted from every row; None for sparse data, whose zeros it would destroy
-    # Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact however far from c the rows are. For dense
-    # data alone.
+    # Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact. For dense data alone.
     differences: bool = field(default=False, kw_only=True)
 
     single_precision = True

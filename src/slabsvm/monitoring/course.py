@@ -111,8 +111,7 @@ def _lower(rows: FloatArray, yes: FloatArray, error: FloatArray) -> FloatArray:
     return np.asarray(low)
 
 
-# What is counted of each row: whether it is rejected; where it is known to be good, whether it is accepted; where it is
-# known to be an outlier, whether it is rejected.
+# The share of rows that are rejected; of those known to be good, accepted; of known outliers, rejected.
 RATES = ("rejection", "recall", "detection")
 GOOD, OUTLIER = 1, -1
 # Points of the history kept: when there are so many, every second stays, and new ones come half as often.
@@ -155,8 +154,7 @@ class Course:
     log_level: float  # the log wealth at which a test raises an alarm
     tallies: tuple[Tally, ...]  # one for each of RATES
     history: History  # of each point the row's number, each test's log wealth, and each tally's counts
-    # The number of rows and of alarms, and the row, from 1, of the first alarm, or of the last one where tests start
-    # anew after each; 0 where there is none
+    # Rows and alarms, and the row, from 1, of the first alarm, or the last where tests start anew; 0 for none
     n_rows: Annotated[int, COUNT] = 0
     n_alarms: Annotated[int, COUNT] = 0
     alarm_row: Annotated[int, COUNT] = 0

@@ -29,8 +29,7 @@ from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
-# With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4
-# rows or more on average.
+# Of two tests, each at c by row t with probability at most t/c, the first alarm comes after c/4 rows or more.
 RUNS_OF_TWO = 4
 # One in so many reference rows of a classifier says how large the classes are, and is not ranked among.
 PLACING = 8
@@ -40,9 +39,8 @@ HELD_OUT, LEFT_OUT = "held-out", "leave-one-out"
 REMEDY = "Give rows that the estimator has not learned: fit(X)."
 # Rows that the estimator has not learned are refused for learned ones with this probability at most.
 BY_CHANCE = 1e-2
-# So many reference rows, in units of the square root of their number, may repeat others. Of 300 with .02 such rows the
-# share of 200 streams of 1,000 rows that raised a false alarm was .01 at alpha .01 and .05 at .05; with none .01 and
-# .06; with .04, which is more than this, .045 and .10.
+# So many reference rows, over the root of their number, may repeat others. Of 300 with .02 such rows .01 of streams of
+# 1,000 raised a false alarm at alpha .01 and .05 at .05; with .04, which is more than this, .045 and .10.
 HIDDEN_REPEATS = 1 / 3
 
 
@@ -260,14 +258,10 @@ class DriftMonitor(BaseEstimator):
 
     n_rows_ = property(lambda self: self.course_.n_rows, doc="The number of rows read.")
     alarm_ = property(lambda self: self.course_.n_alarms > 0, doc="Whether an alarm was raised.")
-    n_alarms_ = property(
-        lambda self: self.course_.n_alarms, doc="The number of alarms: at most one without run_length."
-    )
+    n_alarms_ = property(lambda self: self.course_.n_alarms, doc="The number of alarms, at most 1 without run_length.")
     alarm_row_ = property(lambda self: self.course_.alarm_row, doc="The row of the first alarm, or of the last; or 0.")
     log_evidence_ = property(lambda self: max(self.course_.log_values), doc="The logarithm of the (larger) evidence.")
-    log_level_ = property(
-        lambda self: self.course_.log_level, doc="The evidence's logarithm at which an alarm is raised."
-    )
+    log_level_ = property(lambda self: self.course_.log_level, doc="The logarithm at which an alarm is raised.")
 
 
 def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:

@@ -369,8 +369,7 @@ def _text(value: Any) -> str:
     return str(int(value)) if whole and value == int(value) else str(value)
 
 
-# Of categories with fewer rows, on average, little is learned: with fewer for each feature AutoSlabSVM does not trust
-# leave-one-out scores. So many categories of one row are no accident: a count, whose error is its root.
+# Fewer rows of a category, on average, say little; so many categories of one row are no accident: the error is a root.
 ROWS_FOR_EACH = 5
 SURE_SINGLES = 5
 # So many categories are named in a statement.
@@ -390,8 +389,7 @@ class Encoded:
     """Rows for a detector, or the coordinates of one column's cells."""
 
     values: FloatArray  # (n, n_outputs)
-    # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
-    # was never met, or a gap where there was none
+    # (n, n_columns): cells like none that was learned: a new value of a constant, a new category, or a first gap
     strange: BoolArray
 
 

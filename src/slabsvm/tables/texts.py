@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# How texts are read as numbers: with a decimal point or a decimal comma, with the other one between thousands, and with
-# a percent sign behind each.
+# How texts are read as numbers: with a decimal point or comma, the other one between thousands, or a percent sign.
 POINTS, COMMAS, NO_MARKS = "1.234,5", "1,234.5", "1234"
 # The last is that of a column without marks in a table of decimal commas, whose points would stand between thousands.
 WRITINGS = (".", ",", POINTS, COMMAS, "1.5%", "1,5%", NO_MARKS)

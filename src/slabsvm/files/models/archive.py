@@ -22,13 +22,11 @@ import numpy.typing as npt
 from slabsvm.files.arrays import DAMAGED, ArrayError, Header, array_of, opened
 
 DOCUMENT = "model.json"
-# What the document of a small file may take: bytes of text, and values, each of some 80 bytes once it is read. Of a
-# large file it may be half, with a value for each so many bytes of the file.
+# What the document of a small file may take, in bytes and values; of a large one half, a value for each so many bytes.
 TEXT = 2**24
 VALUES = 500_000
 BYTES_BY_VALUE = 64
-# The directory of an archive is refused unread where it names more members, or more than a file of its size holds: a
-# member of an array takes at least 226 bytes.
+# An archive of more members, or more than a file of its size holds, is refused unread: each takes 226 bytes.
 MOST_MEMBERS = 1_000_000
 BYTES_BY_MEMBER = 200
 # Every member has this date, so that a model makes the same bytes whenever it is saved.

@@ -82,8 +82,7 @@ Kind = Callable[[Any, At], Any]
 KINDS: dict[Any, Kind] = {}
 KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {}
 OTHERS = (fields.Number, fields.Choice, fields.Many)
-# What must hold of a value as a whole, each part of which is what it should be, and what is said where it does not.
-# Compiled code and searches by halves believe what they are given: places, orders and counts that belong together.
+# What must hold of a value as a whole, such as places that belong together, which compiled code believes.
 Conditions = Iterable[tuple[Any, str]]
 CONDITIONS: list[Callable[[Any], Conditions]] = []
 
