@@ -5,9 +5,8 @@ less than rounding: scores no longer order such rows. The logarithm of the kerne
 
     l(x) = log sum_i |c_i| k(x, x_i),
 
-with c_i the model's coefficients, does not underflow and still orders them. So l(x) takes the place of their score,
-less a number that puts them below all rows within reach. For a one-class SVM this is the order of the scores in exact
-arithmetic. A slab's two-sided score falls with the mass of itself.
+with c_i the model's coefficients, still orders them. So l(x) takes the place of their score, less a number that puts
+them below all rows within reach. A slab's two-sided score falls with the mass of itself.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Distinct samples and their weights, in an order that depends on their content alone.
 
-Identical rows become one row of greater weight: the problem is smaller and has the same solution, kernel matrices are
-not singular for duplicates, and a weight means exactly what repetition means. Sorting by a hash of the row's bits costs
-one pass. The order is as good as random, which a solver that starts from some of the samples needs, and makes a fit
-independent of the order of the rows.
+Identical rows become one row of greater weight: the problem is smaller and has the same solution, and a weight means
+exactly what repetition means. Sorted by a hash of the rows' bits, samples are as good as in random order, which a
+solver that starts from some of them needs, and a fit is independent of the order of the rows.
 
-Rows may come in groups (patients, machines, videos). Rows of a group are more alike than rows of different groups, and
-a new row comes from a new group: a model answers as it will answer new rows only where a whole group is left out. With
-it leave the samples that no other group has.
+Rows may come in groups (patients, machines, videos), and a new row from a new group: a model answers as it will answer
+new rows only where a whole group is left out, and with it the samples that no other group has.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ def taken_by(steps: Iterable[tuple[str, Any]], X: Any) -> Any:
 def explain(model: Any, X: Any) -> Any:
     """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
 
-    That is `model.explain(X)`, for pipelines and searches too: a step that takes each feature by itself, such as a
-    scaler, leaves shares as they are, and behind a `TableEncoder` they are those of the table's columns.
+    That is `model.explain(X)`, also behind steps that take each feature by itself, such as a scaler; behind a
+    `TableEncoder` shares are those of the table's columns.
 
     Parameters
     ----------

@@ -39,9 +39,8 @@ class _Curve(Display):
 class CalibrationDisplay(_Curve):
     """The share of new positives that is accepted, against the share that is promised, at every rate.
 
-    A curve below the diagonal rejects more than it promises. The band is where 95 % of promises that are kept lie, at
-    each rate by itself, with so many rows. Make it with `from_estimator` or `from_predictions`. `plot` sets `ax_`,
-    `figure_` and `line_`.
+    A curve below the diagonal rejects more than it promises. 95 % of promises that are kept lie in the band, at each
+    rate by itself. Make it with `from_estimator` or `from_predictions`. `plot` sets `ax_`, `figure_` and `line_`.
 
     Parameters
     ----------

@@ -83,10 +83,9 @@ class ScoreHistogram:
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     """Draw where the training rows lie along w, each under the model without it, and where the planes are.
 
-    One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that sees all
-    features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever
-    its weight; those of weight 0 are left out. Returns the figure. Raises ValueError for a model without leave-one-out
-    scores.
+    One panel; of `AutoSlabSVM` also a small one for each member that sees all features. What is accepted is shaded.
+    Rows that are far out count in the outermost bin. Each counts once, whatever its weight; those of weight 0 are left
+    out. Returns the figure. Raises ValueError for a model without leave-one-out scores.
 
     Parameters
     ----------

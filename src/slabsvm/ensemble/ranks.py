@@ -56,8 +56,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     References
     ----------
-    .. [1] B. L. van der Waerden, "Order tests for the two-sample problem and their power", Indagationes Mathematicae
-       14, 1952.
+    .. [1] B. L. van der Waerden, "Order tests for the two-sample problem and their power", Indag. Math. 14, 1952.
 
     Examples
     --------

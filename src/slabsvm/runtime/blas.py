@@ -1,9 +1,8 @@
 """Threads: one for BLAS and LAPACK, so that results do not depend on their number, and calls made in others.
 
 BLAS divides a product among its threads in shapes that depend on their number, and rounding errors depend on the
-shapes. What a fitted model or a score is made of is therefore computed inside `ONE_BLAS_THREAD`. The threads of BLAS
-also slow down small solves, as of a descent, up to sevenfold. Inside, what underflows is 0, whatever the caller's
-`numpy.errstate` makes of it elsewhere: kernel values of rows far from each other do.
+shapes. So what a fitted model or a score is made of is computed inside `ONE_BLAS_THREAD`. Inside, what underflows is 0,
+whatever the caller's `numpy.errstate` makes of it: kernel values of rows far from each other do.
 """
 
 from __future__ import annotations

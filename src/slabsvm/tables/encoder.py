@@ -67,20 +67,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     keep : sequence of str, default=()
         Columns to learn from, although they look like identifiers or free texts.
     times : sequence of {"hour", "weekday", "elapsed"}, default=("hour", "weekday")
-        What is learned from times: "hour" if the rows span two days, and "weekday" if they span two weeks. () leaves
-        times out. "elapsed" counts the days since the first row; every later row then differs from all training rows.
+        What is learned from times: "hour" if the rows span two days, and "weekday" if they span two weeks. "elapsed"
+        counts the days since the first row: every later row then differs from all training rows. () leaves times out.
     gaps : sequence of str, default=()
         Texts that mean empty cells. Among numbers and times "-", "?", "#REF!" and similar texts are empty in any case.
     decimal : {",", "."} or None, default=None
         The decimal mark of numbers that are texts, where it cannot be seen: "." reads "11.073" as 11.073, and "," as
-        11073. None goes by the other columns: in a table of decimal commas points stand between thousands. If they do
-        not tell, points are decimal points, with a warning, and commas are an error.
+        11073. None goes by the other columns; if they do not tell, points are decimal, with a warning, and commas are
+        an error.
     id_column, weight_column : str or None, default=None
         The columns that name and weigh the rows. They are not learned.
     missing : {"indicate", "impute", "refuse"}, default="indicate"
-        What to do with empty cells. "impute" fills in the median, or the most frequent category; a row of empty cells
-        is then the most normal one. "indicate" fills in the median of numbers, gives a missing text no category, and
-        adds a coordinate for each column with empty cells, which is 1 where a cell is empty. "refuse" raises.
+        What to do with empty cells. "impute" fills in the median, or the most frequent category. "indicate" fills in
+        the median of numbers, gives a missing text no category, and adds a coordinate for each column with empty cells,
+        which is 1 where a cell is empty. "refuse" raises.
 
     Attributes
     ----------
