@@ -1,9 +1,8 @@
 """Files of any origin: only regular files of bounded size are read, and results are written whole.
 
-A folder may hold a device that has no end, a pipe to which nobody writes, or a link to somebody else's file. Such files
-are refused with an `OSError` whose `strerror` is a sentence about the file. What is being written has a name of its
-own, and the system's lock while its process lives: what a killed process left is known by its free lock, and is removed
-when the same file is written again.
+A device without end, a pipe to which nobody writes, or somebody else's link is refused with an `OSError` whose
+`strerror` is a sentence. What is being written has a name of its own, and the system's lock while its process lives:
+what a killed process left is known by its free lock, and is removed when the same file is written again.
 """
 
 from __future__ import annotations

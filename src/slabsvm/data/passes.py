@@ -99,7 +99,7 @@ class DaskBlocks(Source):
         if X.shape[0] < 2 or X.shape[1] < 1:
             raise ValueError(f"Found array with shape {X.shape}, where at least 2 samples and 1 feature are required.")
         self.X = X
-        self.n_samples = int(X.shape[0])
+        self.n_samples, self.n_features = (int(size) for size in X.shape)
         self.weights = weights
 
     def visit(self, visitor: Visitor[Result]) -> list[Result]:

@@ -90,19 +90,9 @@ def shown_figure(width: float, height: float, layout: Any = None) -> Any:
     return plt.figure(FigureClass=Shown, figsize=(width, height), layout=layout)
 
 
-class Display:
-    """A picture in scikit-learn's manner, which `plot` draws into axes."""
-
-    def _begin(self, ax: Any, width: float, height: float) -> Any:
-        """Return the axes to draw into, which are in a new figure of this size if there are none."""
-        require_matplotlib()
-        self.ax_ = axes_of(ax, width, height)
-        self.figure_ = self.ax_.figure
-        return self.ax_
-
-
 def axes_of(ax: Any, width: float, height: float) -> Any:
     """Return axes to draw into, in a new figure of this size if there are none."""
+    require_matplotlib()
     return shown_figure(width, height, layout="constrained").add_subplot() if ax is None else ax
 
 

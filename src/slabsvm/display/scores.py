@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.display.explanation import as_table, names_of
-from slabsvm.display.figures import Display, legend, lighten, require_matplotlib, shown_figure
+from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import viewed
@@ -145,7 +145,7 @@ def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreH
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SlabBoundaryDisplay(Display):
+class SlabBoundaryDisplay:
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
     Make it with `from_estimator`. `plot` sets `ax_` and `figure_`.
@@ -228,8 +228,9 @@ class SlabBoundaryDisplay(Display):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the boundary into the axes given, or into a new figure of pyplot."""
-        axes, grid, positions = self._begin(ax, 5.6, 5.0), (self.xx0, self.xx1, self.positions), self.positions
-        lower, upper = self.planes
+        self.ax_ = axes = axes_of(ax, 5.6, 5.0)
+        self.figure_ = axes.figure
+        grid, positions, (lower, upper) = (self.xx0, self.xx1, self.positions), self.positions, self.planes
         if ((positions >= lower) & (positions <= upper)).any():
             levels = [lower, min(upper, np.nextafter(positions.max(), np.inf))]
             axes.contourf(*grid, levels=levels, colors=[SEQUENCE[0]], alpha=0.3)

@@ -1,8 +1,7 @@
 """Texts of separated values, cut into blocks of whole records: what is wrong with one is said with its line.
 
 pandas fills short records with gaps, takes the first cells of long ones for an index, and reads on to the end of a file
-for the quote that ends a cell; pyarrow, which refuses both kinds of records, is an extra that texts do not need. So
-each block is counted before it is believed, and has a bounded size.
+for the quote that ends a cell. So each block is counted before it is believed, and has a bounded size.
 """
 
 from __future__ import annotations

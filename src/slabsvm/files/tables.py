@@ -230,8 +230,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             raise TableError(f"its compression is damaged, or it was cut short: {error}") from error
 
 
-def _parquet(path: Path, how: Reading) -> Iterator[Any]:
-    del how
+def _parquet(path: Path, _: Reading) -> Iterator[Any]:
     _pandas()
     load("A table of Parquet", "pyarrow", "slabsvm[parquet]")
     import pyarrow

@@ -1,12 +1,10 @@
 """Expansions x -> sum_i c_i k(x_i, x): what a fitted kernel model is, on new rows, and which samples are near these.
 
-Under the RBF kernel the samples' mass at x, sum_i |c_i| exp(-gamma |x - x_i|^2), is a soft minimum of squared
-distances. Each sample's share of it is a weight p_i(x), and
+Each sample's share of the RBF kernel's mass at x, sum_i |c_i| exp(-gamma |x - x_i|^2), is a weight p_i(x), and
 
     D_j(x) = gamma sum_i p_i(x) (x_j - x_ij)^2
 
-is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020). They add up to the
-mean exponent, which is minus one part of the logarithm of the mass; the other says how many samples are near.
+is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020).
 
 A function f of sums over samples that is no distance, such as a reconstruction error, is followed along the straight
 line from the mean of the near samples, sum_i p_i x_i, to x. What it changes by is the sum over features of

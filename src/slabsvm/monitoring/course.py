@@ -5,13 +5,12 @@ Let b_1, b_2, ... be 0 or 1, with mu_i the probability of 1 given all before. Fo
 
     exp(l sum_i b_i) / prod_i (1 - mu_i + mu_i e^l)
 
-is a martingale from 1. As log(1 - mu + mu e^l) is concave in mu, the product is at most (1 - m + m e^l)^n, with m the
-mean of the mu_i. A mean over several l > 0 is more than 2/delta at the true m with probability at most delta/2, ever
-(Ville): the lower bound is the least m where it is not. The upper bound is the lower one of 1 - b_i.
+is a martingale from 1, whose product is at most (1 - m + m e^l)^n, with m the mean of the mu_i. A mean over several
+l > 0 is more than 2/delta at the true m with probability at most delta/2, ever (Ville): the lower bound is the least m
+where it is not. The upper bound is the lower one of 1 - b_i.
 
-The *window* begins with the block of w rows before the current one, and has w to 2w rows (fewer at first). The window
-that begins with block j, from 0, is given delta = (1 - confidence) / ((j + 1) (j + 2)), so that all bounds, of all
-windows at all their rows, hold at once with probability `confidence` or more.
+The *window* begins with the block of w rows before the current one. Beginning with block j, from 0, it is given
+delta = (1 - confidence) / ((j + 1) (j + 2)), so that all bounds hold at once with probability `confidence` or more.
 
 References
 ----------

@@ -14,10 +14,9 @@ which is mostly the classifier's own, since its confidence in others is less tha
 ranked by s(x) = max_k s_k(x) among the held-out rows of all classes: p = (1 + #{i: s(x_i) <= s(x)}) / (N + 1). P and C
 depend on each other, so that Fisher's own quantiles would be wrong; the rank needs none.
 
-The promise. Held-out rows are learned by neither detectors nor classifier. P and C of a held-out row count the row
-itself, as those of a new row do, and leave the new row out, which can only lower them. So p is what it would be by an
-order that treats held-out rows and the new one alike, or larger: P(p <= alpha) <= alpha for a new row of the classes in
-the shares that the held-out ones have. It is an average over classes.
+The promise. P and C of a held-out row, which nothing has learned, count the row itself, as those of a new row do, and
+leave the new row out, which can only lower them. So P(p <= alpha) <= alpha for a new row of the classes in the shares
+that the held-out ones have: an average over classes.
 """
 
 from __future__ import annotations

@@ -471,7 +471,6 @@ class Numbers(Column):
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
-        del fill
         found = np.where(cells.missing, self.median, cells.values)
         unseen = (found != self.median) & self.constant
         return Encoded(found[:, None][:, : len(self.outputs())], unseen[:, None])

@@ -48,11 +48,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     a value are left out. `planned` shows how each column is taken.
 
     One more coordinate is 0 for every training row. It marks unseen values: a new category, a new value in a constant
-    column, or an empty cell in a column that had none. An unseen value counts as a category that one row in n + 1 has.
-    In units of its standard deviation that is sqrt(n). The squares of k such cells add up, which makes sqrt(n k). To a
-    kernel of distances such a row is as far away as a training row whose category is its own alone, and leave-one-out
-    thresholds take such rows into account. (Linear and additive kernels give the coordinate no weight. The folds of
-    `AutoSlabSVM` below 400 rows take a category that only left-out rows have for a change of 1, not of sqrt(n).)
+    column, or an empty cell in a column that had none. With k of these it is sqrt(n k): each counts as a category that
+    one row in n + 1 has, in units of its standard deviation, and is as far away as such a training row. (Linear and
+    additive kernels give the coordinate no weight. The folds of `AutoSlabSVM` below 400 rows take a category that only
+    left-out rows have for a change of 1, not of sqrt(n).)
 
     Columns are found by name. Their order does not matter, and extra columns are left out.
 
@@ -108,14 +107,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "columns": [list, tuple, None],
-        "drop": [list, tuple],
-        "categories": [list, tuple],
-        "keep": [list, tuple],
-        "times": [list, tuple],
-        "gaps": [list, tuple],
+        **{name: [list, tuple] for name in ("drop", "categories", "keep", "times", "gaps")},
         "decimal": [StrOptions({",", "."}), None],
-        "id_column": [str, None],
-        "weight_column": [str, None],
+        **{name: [str, None] for name in ("id_column", "weight_column")},
         "missing": [StrOptions(set(MISSING))],
     }
 
@@ -154,7 +148,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         DataConversionWarning
             If a point may be a decimal point or stand between thousands.
         """
-        del y
         found = self.planned(X)
         if found.errors:
             raise refused(found.errors)

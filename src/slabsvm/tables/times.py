@@ -167,7 +167,6 @@ class Times(Column):
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
-        del fill
         seconds = np.where(cells.missing, (self.start + self.end) / 2, cells.values)
         columns: list[FloatArray] = []
         for part in self.parts:

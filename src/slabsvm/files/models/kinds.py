@@ -1,9 +1,8 @@
 """How values are kept: `kind_of` makes a generic reader and writer of an annotation (`slabsvm.runtime.objects`).
 
 A kind is one function for both ways: it makes JSON of a value, with its arrays put into the archive, or a value of
-JSON. What has been saved can be read, since both ways check alike: a type, a range, a dtype, and a shape whose sizes
-have names and must agree within an estimator. A value of a class is kept by its fields, and `conditions` has what must
-hold of one as a whole.
+JSON, and checks it: a type, a range, a dtype, and a shape whose sizes have names and must agree within an estimator. A
+value of a class is kept by its fields, and `conditions` has what must hold of one as a whole.
 """
 
 from __future__ import annotations

@@ -68,9 +68,8 @@ LEAST_LOG_DENSITY = -0.5
 
 
 @singledispatch
-def answer(detector: Any, rows: Tensor) -> Outputs:
+def answer(detector: Any, _: Tensor) -> Outputs:
     """Return how a fitted detector answers rows, (n, d)."""
-    del rows
     raise refusal(detector)
 
 

@@ -125,9 +125,8 @@ Inputs = Matrix | Table
 
 
 @singledispatch
-def transformed(step: Any, rows: Tensor) -> Tensor:
+def transformed(step: Any, _: Tensor) -> Tensor:
     """Return what a fitted step makes of rows, (n, d)."""
-    del rows
     raise TypeError(f"{type(step).__name__} has no form in ONNX here.")
 
 

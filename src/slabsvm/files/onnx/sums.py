@@ -71,9 +71,8 @@ class Position:
 
 
 @singledispatch
-def position(sums: Any, rows: Tensor) -> Position:
+def position(sums: Any, _: Tensor) -> Position:
     """Return s(x) = sum_i c_i k(v_i, x) of each row."""
-    del rows
     raise refusal(sums)
 
 
