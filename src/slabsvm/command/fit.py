@@ -116,10 +116,8 @@ def fit(
             recall_said(found, recall),
         ]
         if rejected:
-            few = ", ".join(printable(rejected[:FEW]))
-            lines.append(
-                f"{len(rejected):,} of the learned rows would be rejected as new rows; the least normal: {few}"
-            )
+            few, n = ", ".join(printable(rejected[:FEW])), len(rejected)
+            lines.append(f"{n:,} of the learned rows would be rejected as new rows; the least normal: {few}")
         keep(model, output, facts, lines, texts, as_json=as_json)
 
 

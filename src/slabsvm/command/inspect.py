@@ -121,10 +121,8 @@ def summary(detector: Any) -> list[str]:
         return str(detector.summary()).splitlines()
     lines = [f"{type(detector).__name__}: rows with a score of at least {detector.offset_:.4g} are accepted"]
     if hasattr(detector, "n_calibration_"):
-        held = counted(detector.n_calibration_, "row")
-        lines.append(
-            f"  calibrated on {held} that were held out; the smallest p-value is {detector.smallest_p_value_:.3g}"
-        )
+        held, least = counted(detector.n_calibration_, "row"), detector.smallest_p_value_
+        lines.append(f"  calibrated on {held} that were held out; the smallest p-value is {least:.3g}")
     share = expected_recall(detector)
     lines += [] if share is None else [f"  recall           {share:.1%} expected"]
     found = list(_part(detector).items())[1:]

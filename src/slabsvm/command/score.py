@@ -139,7 +139,6 @@ def said(run: Run, table: Path, output: Path) -> list[str]:
     number = f"{mean:,.0f}" if mean >= 1 else f"{mean:.1g}"
     foretold = "" if expected is None else f", where about {number} were expected ({expected:.1%})"
     wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
-    rejected = (
-        f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}){foretold}.{wrote}"
-    )
+    share = f"({run.share:.1%}){foretold}.{wrote}"
+    rejected = f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected {share}"
     return [rejected, *filter(None, [run.tally.said()])]

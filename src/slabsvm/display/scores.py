@@ -200,10 +200,8 @@ class SlabBoundaryDisplay:
         require_matplotlib()
         check_is_fitted(estimator)
         rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != 2:
-            raise ValueError(
-                f"A boundary is drawn in the plane of two features; these rows have the shape {rows.shape}."
-            )
+        if (shape := rows.shape)[1:] != (2,):
+            raise ValueError(f"A boundary is drawn in the plane of two features; these rows have the shape {shape}.")
         low, high = rows.min(axis=0), rows.max(axis=0)
         room = ROOM * np.where(high > low, high - low, 1.0)
         xx0, xx1 = np.meshgrid(*np.linspace(low - room, high + room, grid_resolution, axis=1))

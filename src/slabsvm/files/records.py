@@ -241,9 +241,8 @@ class _Recoded:
         try:
             self._text = io.TextIOWrapper(file, encoding=encoding, newline="")
         except LookupError as error:
-            raise TableError(
-                f"there is no encoding {shown(encoding)}. Common ones are utf-8, cp1252, latin-1"
-            ) from error
+            text = f"there is no encoding {shown(encoding)}. Common ones are utf-8, cp1252, latin-1"
+            raise TableError(text) from error
         self._encoding = encoding
 
     def read(self, size: int) -> bytes:

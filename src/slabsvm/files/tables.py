@@ -109,9 +109,8 @@ def whole(path: Path, how: Reading) -> Any:
         parts = list(pieces(path, how))
         if not parts:
             raise TableError("it has no rows")
-        table = (
-            np.concatenate(parts) if isinstance(parts[0], np.ndarray) else _pandas().concat(parts, ignore_index=True)
-        )
+        arrays = isinstance(parts[0], np.ndarray)
+        table = np.concatenate(parts) if arrays else _pandas().concat(parts, ignore_index=True)
     if len(table) == 0:
         raise TableError("it has a header and no rows. Give a table with rows")
     return table
@@ -306,14 +305,13 @@ def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
 
 
 def _of_array(array: Any, dense: Callable[[Any], Any] = np.asarray) -> Iterator[Any]:
-    if array.ndim != 2:
-        raise TableError(
-            f"it holds an array of {array.dtype} with the shape {array.shape}: a table has rows and columns"
-        )
-    if array.shape[1] == 0:
+    shape = array.shape
+    if len(shape) != 2:
+        raise TableError(f"it holds an array of {array.dtype} with the shape {shape}: a table has rows and columns")
+    if shape[1] == 0:
         raise TableError("it has no columns")
-    height = max(1, PIECE_CELLS // max(1, array.shape[1]))
-    for first in range(0, array.shape[0], height):
+    height = max(1, PIECE_CELLS // shape[1])
+    for first in range(0, shape[0], height):
         yield dense(array[first : first + height])
 
 

@@ -195,9 +195,8 @@ class Course:
             return after
         if not self.once:
             # Stakes are new; histograms keep what they have learned.
-            tests = tuple(
-                replace(test, wealth=replace(test.betting.begun(), counts=test.wealth.counts)) for test in tests
-            )
+            begun = (replace(test.betting.begun(), counts=test.wealth.counts) for test in tests)
+            tests = tuple(replace(test, wealth=wealth) for test, wealth in zip(tests, begun, strict=True))
         return replace(after, tests=tests, n_alarms=self.n_alarms + 1, alarm_row=after.n_rows)
 
 

@@ -288,11 +288,9 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     else:
         found = answer(model, rows)
         numbers, accepted = [found.values], found.accepted
-    if np.isnan(numbers[0]).any():
-        row = int(np.flatnonzero(np.isnan(numbers[0]))[0])
-        raise ValueError(
-            f"The score of row {row}, counted from 0, is NaN: the estimator cannot score it. Correct the row."
-        )
+    if (unknown := np.isnan(numbers[0])).any():
+        row = f"row {unknown.argmax()}, counted from 0,"
+        raise ValueError(f"The score of {row} is NaN: the estimator cannot score it. Correct the row.")
     return numbers, accepted
 
 

@@ -243,9 +243,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             )
         return ConformalDetector(detector, alpha=self.alpha, random_state=self.seed_)
 
-    def _with_classifier(
-        self, alone: DetectorRule, X: Any, rows: list[IndexArray], sample_weight: Any
-    ) -> ClassifierRule:
+    def _with_classifier(self, alone: DetectorRule, X: Any, rows: list[IndexArray], weights: Any) -> ClassifierRule:
         """Fit the classifier to the rows that the models have learned; return the rule of both."""
         if len(rows) < 2:
             raise ValueError(
@@ -254,9 +252,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             )
         # A class too small to hold rows out has learned those that calibrate its model.
         pairs = zip(self.models_, rows, strict=True)
-        kept = [
-            own[:0] if isinstance(model.estimator, FrozenEstimator) else own[model.held_out_] for model, own in pairs
-        ]
+        kept = [own[:0] if isinstance(one.estimator, FrozenEstimator) else own[one.held_out_] for one, own in pairs]
         held = np.concatenate(kept)
         if not len(held):
             raise ValueError(
@@ -264,7 +260,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             )
         learned = [np.setdiff1d(own, some) for own, some in zip(rows, kept, strict=True)]
         places = [np.repeat(np.arange(len(rows)), [len(own) for own in some]) for some in (learned, kept)]
-        weights, taught = checked_weights(sample_weight, X), np.concatenate(learned)
+        weights, taught = checked_weights(weights, X), np.concatenate(learned)
         given = {} if weights is None else routed(self.classifier, weights[taught])
         classifier = clone(self.classifier).fit(_safe_indexing(X, taught), self.classes_[places[0]], **given)
         counts = None if weights is None else weights[held]

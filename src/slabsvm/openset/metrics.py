@@ -135,9 +135,8 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
     """Return the scores, which samples are known, and which of these have their largest score in their own column."""
     table, truth = np.asarray(scores, dtype=np.float64), column_or_1d(y_true)
     if table.ndim != 2:
-        raise ValueError(
-            f"Scores must be a table with a column for each known class; these have the shape {table.shape}."
-        )
+        shape = f"these have the shape {table.shape}."
+        raise ValueError(f"Scores must be a table with a column for each known class; {shape}")
     check_consistent_length(truth, table)
     if np.isnan(table).any():
         raise ValueError("A score is NaN, which cannot be ranked.")

@@ -78,10 +78,8 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
     """
     first = list(zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True))
     least = MOST_NUMBERS * sum(count for text, count in first if not is_placeholder(text))
-    read = {
-        writing: sum(count for text, count in first if number_of(text, writing) is not None) for writing in WRITINGS
-    }
-    best = max(WRITINGS, key=lambda writing: read[writing])
+    read = {one: sum(count for text, count in first if number_of(text, one) is not None) for one in WRITINGS}
+    best = max(WRITINGS, key=lambda one: read[one])
     if read[best] <= least:
         return None
     texts = [text for text in levels if not is_placeholder(text)]

@@ -142,9 +142,7 @@ class Times(Column):
         start, end = float(seconds.min()), float(seconds.max())
         undated = start >= 0 and end <= DAY
         span = LEAST_SPAN[HOUR] if undated and end > start else end - start
-        parts = [
-            part for part in PARTS if part in asked and span >= LEAST_SPAN[part] and not (undated and part != HOUR)
-        ]
+        parts = [one for one in PARTS if one in asked and span >= LEAST_SPAN[one] and not (undated and one != HOUR)]
         if (seconds % DAY == seconds[0] % DAY).all() and HOUR in parts:
             parts.remove(HOUR)
         return cls(
