@@ -105,12 +105,9 @@ def said(model: Pipeline, path: Path) -> list[str]:
     lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
     lines += [*lines_of(encoder.plan()), f"  Empty cells: {EMPTY_CELLS[encoder.missing]}", ""]
     lines += [*summary(detector), ""]
-    defaults = signature(type(detector).__init__).parameters
-    changed = [
-        f"{name}={value!r}"
-        for name, value in detector.get_params(deep=False).items()
-        if value is not None and repr(value) != repr(defaults[name].default)
-    ]
+    usual = {name: repr(one.default) for name, one in signature(type(detector).__init__).parameters.items()}
+    given = detector.get_params(deep=False).items()
+    changed = [f"{name}={one!r}" for name, one in given if one is not None and repr(one) != usual[name]]
     lines.append(f"Parameters that are not the default: {', '.join(changed) or 'none'}")
     return lines
 

@@ -142,17 +142,10 @@ class ReasonCounts:
         if not total > 0:
             return []
         parts = self.blame / total
-        return [
-            # With a cell of the way in which the column rejects most rows.
-            Driver(
-                self.columns[place],
-                float(parts[place]),
-                self.ways[place],
-                next((self.examples[place, way] for way, _ in self.ways[place].most_common(1)), ""),
-            )
-            for place in np.argsort(-np.round(parts, 2), kind="stable").tolist()
-            if parts[place] >= LEAST
-        ]
+        heavy = [place for place in np.argsort(-np.round(parts, 2), kind="stable").tolist() if parts[place] >= LEAST]
+        # A cell of the way in which the column rejects most rows.
+        cells = {place: self.examples[place, way] for place in heavy for way, _ in self.ways[place].most_common(1)}
+        return [Driver(self.columns[at], float(parts[at]), self.ways[at], cells.get(at, "")) for at in heavy]
 
     def said(self) -> str:
         """Return what drives the rejections in a line; "" where nobody says."""

@@ -79,6 +79,11 @@ class Answers:
     encoded: Encoded
     rows: FloatArray  # (n, d): as the detector takes them
 
+    @property
+    def listed_p_values(self) -> list[Any]:
+        """The p-values, or None for each row."""
+        return [None] * len(self.score) if self.p_value is None else self.p_value.tolist()
+
 
 @dataclass(frozen=True)
 class Scorer:
@@ -252,9 +257,8 @@ class Run:
     def _json_lines(self, called: Sequence[Any], answers: Answers, reasons: list[Reasons]) -> Iterator[str]:
         """Give an object of JSON for each row."""
         column = self.names.column or NUMBERED
-        p_values = [None] * len(called) if answers.p_value is None else answers.p_value.tolist()
-        written = (called, answers.decision.tolist(), answers.accepted.tolist(), answers.score.tolist(), p_values)
-        for *row, (some, members) in zip(*written, reasons, strict=True):
+        numbers = (answers.decision.tolist(), answers.accepted.tolist(), answers.score.tolist())
+        for *row, (some, members) in zip(called, *numbers, answers.listed_p_values, reasons, strict=True):
             facts: dict[str, Any] = dict(zip([column, *WRITTEN[:-1]], row, strict=True))
             facts["reasons"] = [
                 {**asdict(one), "nearest_rows": None if np.isnan(one.nearest_rows) else one.nearest_rows}
@@ -281,18 +285,10 @@ class Run:
         cells = [encoder.cells(table, places_of(table), column.name) for column in encoder.columns_]
         nearest, unseen = self.scorer.nearest(answers, rows, blame), answers.encoded.strange[rows]
         reasons = self.tally.add(cells, unseen, blame, nearest, self.rows + rows + 1)
-        p_values = answers.p_value
+        decisions, p_values, first = answers.decision.tolist(), answers.listed_p_values, self.rows + 1
+        outliers = zip(rows.tolist(), reasons, strict=True)
         self.tally.keep(
-            [
-                Outlier(
-                    self.rows + row + 1,
-                    str(called[row]),
-                    float(answers.decision[row]),
-                    None if p_values is None else float(p_values[row]),
-                    some,
-                )
-                for row, some in zip(rows.tolist(), reasons, strict=True)
-            ]
+            [Outlier(first + at, str(called[at]), decisions[at], p_values[at], some) for at, some in outliers]
         )
         if self.reasons:
             # The kinds of members that would reject each row by themselves.

@@ -71,12 +71,8 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     # Equal hashes of unequal rows would merge different samples: with 64 bits and a million rows, at probability 3e-8.
     group = np.full(len(weights), -1, dtype=np.intp)
     group[rows[order]] = np.cumsum(starts) - 1
-    return Distinct(
-        representatives=rows[order[starts]],
-        weights=_exact_sums(weights[rows[order]], np.flatnonzero(starts)),
-        group=group,
-        keys=sorted_hashes[starts],
-    )
+    sums = _exact_sums(weights[rows[order]], np.flatnonzero(starts))
+    return Distinct(rows[order[starts]], sums, group, keys=sorted_hashes[starts])
 
 
 def _exact_sums(weights: FloatArray, firsts: IndexArray) -> FloatArray:

@@ -110,10 +110,8 @@ class DaskBlocks(Source):
         # One copy for all blocks, as it is.
         shared = delayed(visitor, pure=False, traverse=False)
         firsts = np.cumsum((0, *self.X.chunks[0]))[:-1]
-        parts = [
-            delayed(_visited_block, pure=False)(shared, block, int(first))
-            for block, first in zip(self.X.to_delayed().ravel(), firsts, strict=True)
-        ]
+        blocks = zip(self.X.to_delayed().ravel(), firsts.tolist(), strict=True)
+        parts = [delayed(_visited_block, pure=False)(shared, block, first) for block, first in blocks]
         return list(chain.from_iterable(compute(*parts)))  # type: ignore[no-untyped-call]  # Dask gives it no types
 
 

@@ -13,19 +13,10 @@ from slabsvm.display.palette import CURVES, INK, PAPER, SEQUENCE, SOFT
 from slabsvm.runtime.caller import require
 
 STYLE: Any = {
-    "font.size": 10,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "text.color": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "legend.frameon": False,
-    "figure.dpi": 160,
-    "savefig.bbox": "tight",
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), SOFT),
+    **dict.fromkeys(("axes.labelcolor", "text.color"), INK),
+    **dict.fromkeys(("axes.spines.right", "axes.spines.top", "legend.frameon"), False),
+    **{"font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left", "figure.dpi": 160, "savefig.bbox": "tight"},
 }
 
 

@@ -341,13 +341,8 @@ class NeighboursDetector(Detector):
         else:
             scores = -neighbourhood.of_groups(training.X[rows], training.groups.numbers, training.groups.of_samples)
         offset = weighted_quantile(scores, weights, self.nu)
-        rounding = rounding_of(abs(offset))
-        return NeighboursModel(
-            offset=offset - rounding,
-            rounding=rounding,
-            loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
-            neighbourhood=neighbourhood,
-        )
+        rounding, loo = rounding_of(abs(offset)), training.by_row(scores) if self.offsets == "leave-one-out" else None
+        return NeighboursModel(offset=offset - rounding, rounding=rounding, loo_scores=loo, neighbourhood=neighbourhood)
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu

@@ -24,10 +24,7 @@ from slabsvm.tables.columns import TableError, listed, shown
 # Before each entry of a directory.
 ENTRY = b"PK\x01\x02"
 # What zipfile raises where bytes are wrong; an OSError may also be of a place before the file (EINVAL).
-DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError),
-    *(NotImplementedError, RuntimeError),
-)
+DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError)
 # By the version of the format; the third is for names of fields, which no array of numbers has.
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 LONGEST_HEADER = 10_000

@@ -129,14 +129,9 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     """Return a table of blocks, whose records are counted before it is believed."""
     pandas, columns = _pandas(), records.names
     content = b"".join([block.content for block in blocks])
+    common: dict[str, Any] = {"sep": records.separator, "header": None, "names": columns, "low_memory": False}
     # A table of one column has gaps that look like empty lines.
-    common: dict[str, Any] = {
-        "sep": records.separator,
-        "header": None,
-        "names": columns,
-        "skip_blank_lines": len(columns) > 1,
-        "low_memory": False,
-    }
+    common["skip_blank_lines"] = len(columns) > 1
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}

@@ -162,12 +162,8 @@ class SoftNeighbours:
 
     def distances(self, X: Any) -> SoftDistances:
         """Return how far each row of X, (n, d) dense or CSR, is from the samples near it."""
-        n_rows, n_features = X.shape
-        found = SoftDistances(
-            distances=np.empty((n_rows, n_features)),
-            sums=np.empty((n_rows, *self.coefficients.shape[1:])),
-            log_mass=np.empty(n_rows),
-        )
+        n_rows = X.shape[0]
+        found = SoftDistances(np.empty(X.shape), np.empty((n_rows, *self.coefficients.shape[1:])), np.empty(n_rows))
         for rows, some, exponents in self._stretches(X):
             found.sums[rows] = self._sums(exponents)
             weights, found.log_mass[rows] = self._weights(exponents)

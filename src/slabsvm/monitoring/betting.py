@@ -115,20 +115,9 @@ HORIZON = 100.0
 # p-values to one end, outliers a few of them to 0, a change of scale both to and from the middle.
 FIXED = (
     # a, b, share
-    (0.5, 1.0, 1.0),
-    (0.75, 1.0, 1.0),
-    (0.9, 1.0, 1.0),
-    (1.0, 1.3, 1.0),
-    (1.0, 2.0, 1.0),
-    (1.0, 0.5, 1.0),
-    (1.0, 0.75, 1.0),
-    (1.0, 0.9, 1.0),
-    (1.3, 1.0, 1.0),
-    (2.0, 1.0, 1.0),
-    (0.7, 0.7, 1.0),
-    (1.5, 1.5, 1.0),
-    (0.1, 1.0, 0.05),
-    (0.1, 1.0, 0.2),
+    *((0.5, 1.0, 1.0), (0.75, 1.0, 1.0), (0.9, 1.0, 1.0), (1.0, 1.3, 1.0), (1.0, 2.0, 1.0)),
+    *((1.0, 0.5, 1.0), (1.0, 0.75, 1.0), (1.0, 0.9, 1.0), (1.3, 1.0, 1.0), (2.0, 1.0, 1.0)),
+    *((0.7, 0.7, 1.0), (1.5, 1.5, 1.0), (0.1, 1.0, 0.05), (0.1, 1.0, 0.2)),
 )
 A, B, _SHARE = np.array(FIXED).T
 LOG_BETA, LOG_SHARE = betaln(A, B), np.log(_SHARE)
@@ -164,12 +153,8 @@ class Betting:
 
     def begun(self, shape: tuple[int, ...] = ()) -> Wealth:
         """Return what is there before the first row."""
-        return Wealth(
-            0,
-            np.full((*shape, N_BETS), -np.inf),
-            np.zeros((*shape, len(MEMORIES), len(self.edges) - 1)),
-            np.full(shape, 0.0 if self.proper else -np.inf),
-        )
+        bets, bins = (*shape, N_BETS), (*shape, len(MEMORIES), len(self.edges) - 1)
+        return Wealth(0, np.full(bets, -np.inf), np.zeros(bins), np.full(shape, 0.0 if self.proper else -np.inf))
 
     def after(self, wealth: Wealth, below: FloatArray, above: FloatArray) -> Wealth:
         """Return the wealth after a p-value, (...), given with 1 less it."""

@@ -170,12 +170,10 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         self.unknown_label_ = unknown_label_for(self.classes_, self.unknown_label)
         self.seed_ = seed_of(self.random_state)
         rows = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
-        calls = (
-            delayed(_fitted_to_class)(
-                self._unfitted(), _safe_indexing(X, own), label, _check_method_params(X, fit_params, indices=own)
-            )
-            for label, own in zip(self.classes_.tolist(), rows, strict=True)
-        )
+        calls = []
+        for label, own in zip(self.classes_.tolist(), rows, strict=True):
+            given = _check_method_params(X, fit_params, indices=own)
+            calls.append(delayed(_fitted_to_class)(self._unfitted(), _safe_indexing(X, own), label, given))
         learned = parallel(calls, self.n_jobs)
         self.models_ = [model for model, _ in learned]
         self.__dict__.pop("classifier_", None)
