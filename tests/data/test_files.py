@@ -2,13 +2,12 @@
 
 import errno
 import os
-import re
 import stat
 from pathlib import Path
 
 import pytest
 
-from slabsvm.data.files import open_regular, read_regular, replacing, write_whole
+from slabsvm.data.files import open_regular, replacing, write_whole
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 needs_devices = pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no device without an end here")
@@ -31,20 +30,7 @@ def test_a_pipe_a_device_and_a_folder_are_refused_and_not_waited_for(tmp_path):
             open_regular(tmp_path / "pipe", mode)
     for place, kind in ((linked(tmp_path / "link", "/dev/zero"), "device"), (tmp_path, "folder")):
         with pytest.raises(OSError, match=f"it is a {kind}, not a regular file"):
-            read_regular(place, 1000)
-
-
-def test_a_file_is_read_up_to_what_is_bearable(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"1234")
-    assert read_regular(path, 4) == b"1234"
-    assert read_regular(linked(tmp_path / "link", path), 4) == b"1234"
-    with pytest.raises(OSError, match=re.escape("it has 0.0 MB, where at most 0.0 are read")):
-        read_regular(path, 3)
-    # It takes no room on the disk, and would in memory.
-    os.truncate(path, 1 << 40)
-    with pytest.raises(OSError, match=re.escape("it has 1,099,511.6 MB, where at most 1.0 are read")):
-        read_regular(path, 1_000_000)
+            open_regular(place)
 
 
 def test_a_link_in_the_place_of_a_result_is_replaced_and_not_followed(tmp_path):

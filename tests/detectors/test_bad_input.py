@@ -28,8 +28,9 @@ from slabsvm import (
     OpenSetClassifier,
     SlabCollapseWarning,
     TrimmedDetector,
+    bandwidth,
 )
-from slabsvm.kernels import bandwidth, expansion
+from slabsvm.kernels import expansion
 
 ADDITIVE = ("intersection", "hellinger", "chi2")
 
@@ -396,7 +397,7 @@ def test_features_that_vary_too_little_for_float64_are_no_constants(X):
             OneClassSlabSVM(kernel=kernel).fit(np.full((9, 2), 5e-324) if kernel != "linear" else 1e-170 * X)
     with refused("(?s)kernel's values are so small.*or the kernel"):
         OneClassSlabSVM(kernel="precomputed").fit(1e-310 * np.eye(9))
-    for rule in bandwidth.RULES.values():
+    for rule in (getattr(bandwidth, name) for name in bandwidth.__all__):
         for data in (1e-155 * X, 1e-170 * X, sp.csr_array(1e-170 * X)):
             with refused("(?s)vary by so little.*Scale the features up"):
                 rule(data)
@@ -592,7 +593,7 @@ def test_rules_read_sparse_matrices_with_several_entries_for_a_place(X):
     in_two = sp.csr_array(
         (np.repeat(0.5 * X.ravel(), 2), np.repeat(np.tile([0, 1, 2], 60), 2), np.arange(0, 361, 6)), shape=X.shape
     )
-    for rule in bandwidth.RULES.values():
+    for rule in (getattr(bandwidth, name) for name in bandwidth.__all__):
         assert rule(in_two) == pytest.approx(rule(X))
     with refused("Complex data"):
         bandwidth.scale(X + 1j)

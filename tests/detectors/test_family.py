@@ -23,10 +23,10 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
     SlabCollapseWarning,
+    bandwidth,
 )
 from slabsvm.compiled import secular as _secular
 from slabsvm.detectors.kernel_pca import LANCZOS_SIZE
-from slabsvm.kernels import bandwidth
 from slabsvm_reproduction.interior_point import Problem, interior_point
 
 pytestmark = pytest.mark.numeric
@@ -353,7 +353,7 @@ def test_the_bandwidth_of_weighted_samples_counts_what_they_amount_to():
 
 def test_every_rule_takes_whatever_holds_numbers():
     X = np.random.default_rng(0).integers(0, 200, (50, 6)) * np.random.default_rng(1).integers(0, 2, (50, 6))
-    for rule in bandwidth.RULES.values():
+    for rule in (getattr(bandwidth, name) for name in bandwidth.__all__):
         expected = rule(X.astype(float))
         assert expected < 1e-3
         assert rule(10 * X) == pytest.approx(expected / 100)
@@ -368,7 +368,7 @@ def test_every_rule_takes_whatever_holds_numbers():
 
 
 def test_no_rule_takes_what_holds_none():
-    for rule in bandwidth.RULES.values():
+    for rule in (getattr(bandwidth, name) for name in bandwidth.__all__):
         for nothing in (np.empty((0, 3)), np.empty((3, 0)), sp.csr_array((0, 3)), np.ones(3)):
             with pytest.raises(ValueError, match=r"0 sample|0 feature|Expected 2D array"):
                 rule(nothing)

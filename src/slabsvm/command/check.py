@@ -69,10 +69,7 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
 
 
 def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:
-    """Return the table of a file, and the encoder of the options; where nobody says which column does, one names rows.
-
-    Raises TableError: the file is no such table.
-    """
+    """Return the table of a file, and the encoder of the options; TableError where it is no such table."""
     from slabsvm.files.tables import whole
     from slabsvm.tables import TableError
 

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm.command.check import MOST_LINES, lines_of, read
-from slabsvm.command.options import (
-    FILE,
-    column_options,
-    reading_of,
-    reading_options,
-    recall_option,
-    table_argument,
-)
+from slabsvm.command.options import FILE, Share, column_options, reading_of, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     about,
@@ -53,7 +46,13 @@ FEW = 5
     show_default=True,
     help="auto: several detectors together, nothing to choose; calibrated: the same, with guaranteed p-values.",
 )
-@recall_option
+@click.option(
+    "--recall",
+    type=Share(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="The share of new good rows to accept, which is 1 - nu.",
+)
 @click.option(
     "--outliers",
     type=FILE,
@@ -117,10 +116,8 @@ def fit(
             recall_said(found, recall),
         ]
         if rejected:
-            few = ", ".join(printable(rejected[:FEW]))
-            lines.append(
-                f"{len(rejected):,} of the learned rows would be rejected as new rows; the least normal: {few}"
-            )
+            few, n = ", ".join(printable(rejected[:FEW])), len(rejected)
+            lines.append(f"{n:,} of the learned rows would be rejected as new rows; the least normal: {few}")
         keep(model, output, facts, lines, texts, as_json=as_json)
 
 
@@ -128,7 +125,6 @@ def fit(
 class GoodRows:
     """A table to learn from."""
 
-    table: Any  # DataFrame or array
     encoder: TableEncoder  # fitted
     rows: FloatArray  # (n, d)
     weights: FloatArray | None  # (n,), or None
@@ -159,7 +155,7 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
         names = [str(number + 1) for number in range(len(table))]
         if encoder.id_column is not None:
             names = cells_of(table, columns, encoder.id_column).named()
-    return GoodRows(table, encoder, rows, weights, names)
+    return GoodRows(encoder, rows, weights, names)
 
 
 def outlier_rows(path: Path, encoder: TableEncoder, options: dict[str, Any]) -> FloatArray:
@@ -201,7 +197,7 @@ def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, in
 
     import slabsvm
 
-    rejection = rejected_by(recall)
+    rejection = round(1.0 - recall, 12)  # of .9 it is .1, without the rounding
     auto = slabsvm.AutoSlabSVM(recall=recall, random_state=seed, progress=progress)
     if name == "auto":
         return [("detector", auto)]
@@ -218,12 +214,7 @@ def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, in
     return [("scale", StandardScaler()), ("detector", models[name])]
 
 
-def rejected_by(recall: float) -> float:
-    """Return 1 - recall as a person writes it: of .9 it is .1, without the rounding."""
-    return round(1.0 - recall, 12)
-
-
-def learned(good: GoodRows, after: list[Any], known: FloatArray | None = None) -> Pipeline:
+def learned(good: GoodRows, after: list[Any], known: FloatArray | None) -> Pipeline:
     """Return the pipeline of the encoder and these steps, fitted; known outliers go to the last step as they are."""
     import numpy as np
     from sklearn.pipeline import Pipeline

@@ -52,9 +52,7 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 @click.group(
-    cls=WithPlugins,
-    epilog=STATUSES,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    cls=WithPlugins, epilog=STATUSES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="slabsvm")
 def slabsvm() -> None:

@@ -105,12 +105,9 @@ def said(model: Pipeline, path: Path) -> list[str]:
     lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
     lines += [*lines_of(encoder.plan()), f"  Empty cells: {EMPTY_CELLS[encoder.missing]}", ""]
     lines += [*summary(detector), ""]
-    defaults = signature(type(detector).__init__).parameters
-    changed = [
-        f"{name}={value!r}"
-        for name, value in detector.get_params(deep=False).items()
-        if value is not None and repr(value) != repr(defaults[name].default)
-    ]
+    usual = {name: repr(one.default) for name, one in signature(type(detector).__init__).parameters.items()}
+    given = detector.get_params(deep=False).items()
+    changed = [f"{name}={one!r}" for name, one in given if one is not None and repr(one) != usual[name]]
     lines.append(f"Parameters that are not the default: {', '.join(changed) or 'none'}")
     return lines
 
@@ -121,10 +118,8 @@ def summary(detector: Any) -> list[str]:
         return str(detector.summary()).splitlines()
     lines = [f"{type(detector).__name__}: rows with a score of at least {detector.offset_:.4g} are accepted"]
     if hasattr(detector, "n_calibration_"):
-        held = counted(detector.n_calibration_, "row")
-        lines.append(
-            f"  calibrated on {held} that were held out; the smallest p-value is {detector.smallest_p_value_:.3g}"
-        )
+        held, least = counted(detector.n_calibration_, "row"), detector.smallest_p_value_
+        lines.append(f"  calibrated on {held} that were held out; the smallest p-value is {least:.3g}")
     share = expected_recall(detector)
     lines += [] if share is None else [f"  recall           {share:.1%} expected"]
     found = list(_part(detector).items())[1:]

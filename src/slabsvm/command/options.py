@@ -40,13 +40,6 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 table_argument = click.argument("table", type=TABLE)
-recall_option = click.option(
-    "--recall",
-    type=Share(0, 1, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    help="The share of new good rows to accept, which is 1 - nu.",
-)
 # How a table is read: each is a field of `Reading`.
 reading_options = _together(
     click.option("--format", type=click.Choice(FORMATS), help="The table's format. [default: by its name, or csv]"),

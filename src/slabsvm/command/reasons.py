@@ -25,13 +25,10 @@ LEAST_EXPONENT, MOST_EXPONENT = 1e3, 1e6
 # So many columns are named in a line, and so many rows kept.
 FEW = 3
 MOST_ROWS = 20
-NEVER_SEEN, EMPTY, TOO_HIGH, TOO_LOW, UNLIKE = (
-    "never seen",
-    "empty",
-    "too high",
-    "too low",
-    "unlike the other columns",
-)
+NEVER_SEEN, EMPTY = "never seen", "empty"
+TOO_HIGH, TOO_LOW, UNLIKE = "too high", "too low", "unlike the other columns"
+# What is wrong with a cell that was seen before, by whether it is beyond the learned values: 0, above 1 or below -1.
+WAYS = (UNLIKE, TOO_HIGH, TOO_LOW)
 
 
 @dataclass(frozen=True)
@@ -100,9 +97,8 @@ class ReasonCounts:
     def add(
         self, cells: list[Cells], unseen: BoolArray, blame: FloatArray, nearest: FloatArray, numbers: IndexArray
     ) -> list[list[Reason]]:
-        """Count rejected rows, of these numbers, and return the reasons of each, the heaviest first.
-
-        Each has a row of `unseen`, `blame` and `nearest`, (n, n_columns), and of the cells.
+        """Count rejected rows, with a row each of cells, `unseen`, `blame` and `nearest`, (n, n_columns); return their
+        reasons.
         """
         self.blame += blame.sum(axis=0)
         found = []
@@ -146,26 +142,15 @@ class ReasonCounts:
         if not total > 0:
             return []
         parts = self.blame / total
-        return [
-            # With a cell of the way in which the column rejects most rows.
-            Driver(
-                self.columns[place],
-                float(parts[place]),
-                self.ways[place],
-                next((self.examples[place, way] for way, _ in self.ways[place].most_common(1)), ""),
-            )
-            for place in np.argsort(-np.round(parts, 2), kind="stable").tolist()
-            if parts[place] >= LEAST
-        ]
+        heavy = [place for place in np.argsort(-np.round(parts, 2), kind="stable").tolist() if parts[place] >= LEAST]
+        # A cell of the way in which the column rejects most rows.
+        cells = {place: self.examples[place, way] for place in heavy for way, _ in self.ways[place].most_common(1)}
+        return [Driver(self.columns[at], float(parts[at]), self.ways[at], cells.get(at, "")) for at in heavy]
 
     def said(self) -> str:
         """Return what drives the rejections in a line; "" where nobody says."""
         drivers = self.drivers()[:FEW]
         return f"Columns that drive the rejections: {'; '.join(one.said() for one in drivers)}." if drivers else ""
-
-
-# What is wrong with a cell that was seen before, by whether it is beyond the learned values: 0, above 1 or below -1.
-WAYS = (UNLIKE, TOO_HIGH, TOO_LOW)
 
 
 def _beyond(column: Column, cells: Cells) -> IndexArray:

@@ -141,17 +141,15 @@ def drift_said(monitor: DriftMonitor | None) -> str:
 
 def page(run: Run, histogram: Histogram, drift: str, *, name: str, model: str) -> str:
     """Return the report as HTML."""
-    rejected, expected = run.rejected, run.scorer.expected_rejected()
-    lead = f"{rejected:,} of {counted(run.rows, 'row')} are rejected ({run.share:.1%})."
+    n, rejected, expected = run.rows, run.rejected, run.scorer.expected_rejected()
+    lead = f"{rejected:,} of {counted(n, 'row')} are rejected ({run.share:.1%})."
     foretold = ""
     if expected is not None:
-        mean, spread = expected * run.rows, 2.0 * np.sqrt(expected * (1.0 - expected) * run.rows)
-        low, high = max(0.0, mean - spread), min(float(run.rows), mean + spread)
-        foretold = (
-            f"Of {run.rows:,} good rows, {low:,.0f} to {high:,.0f} are expected to be ({expected:.1%}, and chance). "
-        )
+        mean, spread = expected * n, 2.0 * np.sqrt(expected * (1.0 - expected) * n)
+        low, high = max(0.0, mean - spread), min(float(n), mean + spread)
+        foretold = f"Of {n:,} good rows, {low:,.0f} to {high:,.0f} are expected to be ({expected:.1%}, and chance)."
         beside = "more than" if rejected > high else "fewer than" if rejected < low else "as many as"
-        foretold += f"These are {beside} expected."
+        foretold += f" These are {beside} expected."
     body = [
         f"<h1>{escape(name)}</h1>",
         f'<p class="lead">{escape(lead)} {escape(foretold)}</p>',
@@ -198,9 +196,7 @@ def _drivers(drivers: Sequence[Driver]) -> list[str]:
         return []
     items = []
     for one in drivers:
-        ways = (
-            ", ".join(f"{count:,} {way}" for way, count in one.ways.most_common()) or "always beside a stronger column"
-        )
+        ways = ", ".join(f"{n:,} {way}" for way, n in one.ways.most_common()) or "always beside a stronger column"
         example = f"; for example {one.example}" if one.example else ""
         bar = f'<span class="bar" style="width: {one.part:.0%}"></span>'
         items.append(f"<li><strong>{escape(one.column.name)}</strong> {one.part:.0%}{bar}{escape(ways + example)}</li>")

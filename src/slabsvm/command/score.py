@@ -18,9 +18,9 @@ from slabsvm.command.terminal import (
     plain_errors,
     say,
     say_json,
-    say_unread,
     warn,
 )
+from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from slabsvm.command.scoring import Run
@@ -110,31 +110,18 @@ def score(
                 update = drift.update
                 run.readers.append(lambda piece, _: update(piece))
         how = reading_of(options, **columns_read(names))
-        with (
-            kept_warnings() as texts,
-            about(table),
-            output_file(output) as file,
-            counting(output) as progress,
-        ):
+        with kept_warnings() as texts, about(table), output_file(output) as file, counting(output) as progress:
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:
             write_whole(html, page(run, histogram, drift_said(drift), name=table.name, model=model.name))
         if not run.ended:
-            say_unread(run.rows)
+            say(f"The output was closed: {counted(run.rows, 'row')} were read, and no more.", err=True)
         warn(texts)
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
-            say_json(
-                {
-                    **run.facts(),
-                    "alpha": alpha,
-                    "fail_above": fail_above,
-                    "failed": too_many,
-                    "output": str(output),
-                    "warnings": texts,
-                }
-            )
+            asked = {"alpha": alpha, "fail_above": fail_above, "failed": too_many, "output": str(output)}
+            say_json({**run.facts(), **asked, "warnings": texts})
         else:
             for line in said(run, table, output):
                 say(line, err=True)
@@ -152,7 +139,6 @@ def said(run: Run, table: Path, output: Path) -> list[str]:
     number = f"{mean:,.0f}" if mean >= 1 else f"{mean:.1g}"
     foretold = "" if expected is None else f", where about {number} were expected ({expected:.1%})"
     wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
-    rejected = (
-        f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}){foretold}.{wrote}"
-    )
+    share = f"({run.share:.1%}){foretold}.{wrote}"
+    rejected = f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected {share}"
     return [rejected, *filter(None, [run.tally.said()])]

@@ -71,13 +71,18 @@ MOST = np.finfo(np.float64).max
 class Answers:
     """What a model says of some rows."""
 
-    # (n,) each
+    # (n,) each; None where the model has no p-values
     decision: FloatArray
     score: FloatArray
-    p_value: FloatArray | None  # (n,), or None where the model has none
-    accepted: BoolArray  # (n,)
+    p_value: FloatArray | None
+    accepted: BoolArray
     encoded: Encoded
     rows: FloatArray  # (n, d): as the detector takes them
+
+    @property
+    def listed_p_values(self) -> list[Any]:
+        """The p-values, or None for each row."""
+        return [None] * len(self.score) if self.p_value is None else self.p_value.tolist()
 
 
 @dataclass(frozen=True)
@@ -102,12 +107,8 @@ class Scorer:
             )
         least = getattr(detector, "smallest_p_value_", 1.0 / (1.0 + model[0].n_rows_))
         if alpha is not None and alpha < least:
-            warn(
-                [
-                    f"--alpha {alpha:g} rejects no row, since no p-value of this model is below {least:.2g}. Give at "
-                    "least that, or learn more rows."
-                ]
-            )
+            none = f"--alpha {alpha:g} rejects no row, since no p-value of this model is below {least:.2g}. "
+            warn([none + "Give at least that, or learn more rows."])
         return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
     def answers(self, table: Any) -> Answers:
@@ -124,9 +125,7 @@ class Scorer:
         return Answers(decision, score, p_value, accepted, encoded, rows)
 
     def blame(self, answers: Answers, rows: IndexArray) -> FloatArray:
-        """Return the part of each column, (n, n_columns), in what speaks against some rows.
-
-        The shares of all columns add up to the decision. The blame are those that are negative.
+        """Return the part of each column, (n, n_columns), in what speaks against some rows: of the negative shares.
 
         Raises ClickException: columns have no shares, as behind a step that mixes them.
         """
@@ -139,9 +138,8 @@ class Scorer:
         return np.asarray(against / np.minimum(against.sum(axis=1, keepdims=True), -TINY))
 
     def nearest(self, answers: Answers, rows: IndexArray, blame: FloatArray) -> FloatArray:
-        """Return the median of each column's number over the learned rows nearest in the others, (n, n_columns).
-
-        NaN where the column is not to blame, or nobody says.
+        """Return the median of each column to blame over the learned rows nearest in the others, (n, n_columns), or
+        NaN.
         """
         from slabsvm import AutoSlabSVM
 
@@ -204,9 +202,8 @@ class Run:
         return self.rejected / self.rows if self.rows else 0.0
 
     def write(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
-        """Score pieces, and write a line for each row.
-
-        Raises TableError: there are no rows, or one is not what the model takes.
+        """Score pieces, and write a line for each row; TableError where there are none, or one is not what the model
+        takes.
         """
         lines = None
         for piece in pieces:
@@ -247,25 +244,21 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """Return how many rows were rejected and how many were expected to be, and which columns speak against them."""
-        expected = self.scorer.expected_rejected()
-        drivers = self.tally.drivers()
+        drivers = self.tally.drivers()[:MOST_DRIVERS]
         return {
             "rows": self.rows,
             "accepted": self.rows - self.rejected,
             "rejected": self.rejected,
             "share_rejected": self.share,
-            "share_expected": expected,
-            "driven_by": [
-                {"column": one.column.name, "part": one.part, "rows": dict(one.ways)} for one in drivers[:MOST_DRIVERS]
-            ],
+            "share_expected": self.scorer.expected_rejected(),
+            "driven_by": [{"column": one.column.name, "part": one.part, "rows": dict(one.ways)} for one in drivers],
         }
 
     def _json_lines(self, called: Sequence[Any], answers: Answers, reasons: list[Reasons]) -> Iterator[str]:
         """Give an object of JSON for each row."""
         column = self.names.column or NUMBERED
-        p_values = [None] * len(called) if answers.p_value is None else answers.p_value.tolist()
-        written = (called, answers.decision.tolist(), answers.accepted.tolist(), answers.score.tolist(), p_values)
-        for *row, (some, members) in zip(*written, reasons, strict=True):
+        numbers = (answers.decision.tolist(), answers.accepted.tolist(), answers.score.tolist())
+        for *row, (some, members) in zip(called, *numbers, answers.listed_p_values, reasons, strict=True):
             facts: dict[str, Any] = dict(zip([column, *WRITTEN[:-1]], row, strict=True))
             facts["reasons"] = [
                 {**asdict(one), "nearest_rows": None if np.isnan(one.nearest_rows) else one.nearest_rows}
@@ -275,10 +268,7 @@ class Run:
             yield json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
 
     def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
-        """Return for each rejected row the columns that speak most against it, and the members that find it abnormal.
-
-        Where no reasons are asked for, a few rows tell which column speaks against most.
-        """
+        """Return for each rejected row the columns that speak most against it, and the members that would reject it."""
         found: list[Reasons] = [([], [])] * len(answers.accepted)
         rows = np.flatnonzero(~answers.accepted)
         if not self.reasons:
@@ -295,18 +285,10 @@ class Run:
         cells = [encoder.cells(table, places_of(table), column.name) for column in encoder.columns_]
         nearest, unseen = self.scorer.nearest(answers, rows, blame), answers.encoded.strange[rows]
         reasons = self.tally.add(cells, unseen, blame, nearest, self.rows + rows + 1)
-        p_values = answers.p_value
+        decisions, p_values, first = answers.decision.tolist(), answers.listed_p_values, self.rows + 1
+        outliers = zip(rows.tolist(), reasons, strict=True)
         self.tally.keep(
-            [
-                Outlier(
-                    self.rows + row + 1,
-                    str(called[row]),
-                    float(answers.decision[row]),
-                    None if p_values is None else float(p_values[row]),
-                    some,
-                )
-                for row, some in zip(rows.tolist(), reasons, strict=True)
-            ]
+            [Outlier(first + at, str(called[at]), decisions[at], p_values[at], some) for at, some in outliers]
         )
         if self.reasons:
             # The kinds of members that would reject each row by themselves.
@@ -328,9 +310,8 @@ def separator_of(path: Path) -> str:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
-    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are.
-
-    Where nobody reads these on, as after `| head`, what is done with the file ends there, and no error is raised.
+    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are. Where
+    nobody reads these on, as after `| head`, no error is raised.
     """
     from slabsvm.data.files import is_stream, replacing
 
@@ -359,9 +340,8 @@ def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
 
 
 def loaded(path: Path) -> Pipeline:
-    """Return the model of a file: an encoder of tables, other steps, and a detector that answers rows with one number.
-
-    Raises ClickException: it is no such model, or is not fitted.
+    """Return the model of a file: an encoder of tables, other steps, and a detector with scores; ClickException for
+    others.
     """
     from sklearn.exceptions import NotFittedError
     from sklearn.pipeline import Pipeline

@@ -20,7 +20,7 @@ import click
 
 from slabsvm.command import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
+from slabsvm.runtime.caller import ExtraMissingError, escaped
 
 if TYPE_CHECKING:
     from slabsvm.tables import TableError
@@ -36,7 +36,7 @@ STATUSES = (
 )
 # Texts from below name a parameter in brackets, of which the command has an option.
 PARAMETER = re.compile(
-    r"\((array|categories|columns|decimal|drop|encoding|format|gaps|id|keep|missing|separator|weight)\)|\(no header\)",
+    r"\((array|categories|columns|decimal|drop|encoding|format|gaps|id|keep|missing|separator|weight)\)|\(no header\)"
 )
 # Options of which one value holds: the last.
 ONCE = {"--separator", "--decimal", "--encoding", "--format"}
@@ -90,11 +90,6 @@ def say(text: str, *, err: bool = False) -> None:
         click.echo(text, err=err)
     except BrokenPipeError:
         read_no_more(sys.stderr if err else sys.stdout)
-
-
-def say_unread(rows: int) -> None:
-    """Say that rows were not read to their end, since nobody read the output on."""
-    say(f"The output was closed: {counted(rows, 'row')} were read, and no more.", err=True)
 
 
 def read_no_more(stream: Any) -> None:
@@ -219,10 +214,7 @@ def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
 
 @contextmanager
 def counting(output: Path) -> Iterator[Callable[[int], None]]:
-    """Show how many rows are scored, on a terminal's standard error alone; gives what to call with the number.
-
-    Where the rows themselves go to the terminal, they are what is shown.
-    """
+    """Show how many rows are scored, on a terminal's standard error, unless the rows go there; gives what to call."""
     if not sys.stderr.isatty() or (str(output) == "-" and sys.stdout.isatty()):
         yield lambda _: None
         return

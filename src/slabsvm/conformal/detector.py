@@ -1,7 +1,5 @@
 """A threshold at a false-alarm rate, around any detector.
 
-P(p <= alpha) <= alpha holds for any data and model, with rows that the detector has not learned.
-
 Rows out of the reach of an RBF kernel come below all others (`slabsvm.conformal.far`). Each calibration ends with the
 p-value of a row infinitely far away, and warns where that row would be accepted.
 """
@@ -78,14 +76,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
     Parameters
     ----------
     estimator : detector, default=None
-        It learns from positives alone, and has decision_function, score_samples or predict; larger is more normal. It
-        may be a pipeline. None is `OneClassSlabSVM()`. In scikit-learn's `FrozenEstimator` it is fitted already, and
-        all rows given to `fit` calibrate it.
+        A detector or pipeline with decision_function, score_samples or predict; larger is more normal. None is
+        `OneClassSlabSVM()`. In scikit-learn's `FrozenEstimator` it is fitted, and all rows given to `fit` calibrate it.
     alpha : float in (0, 1), default=0.05
         The share of new positives that may be rejected. It takes 1/alpha - 1 calibration samples or more.
     calibration_size : float in (0, 1), default=0.5
-        The share of rows that is held out and calibrates. Equal rows are held out together, like a row of larger
-        weight, so that fewer than alpha are rejected where new rows repeat training rows.
+        The share of rows that is held out and calibrates. Equal rows are held out together, so that fewer than alpha
+        are rejected where new rows repeat training rows.
     random_state : int, RandomState or None, default=0
         The seed with which held-out rows are drawn.
 
@@ -155,9 +152,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
             What the estimator takes. Rows must be exchangeable; with groups, the groups, and the rows within each.
         y : ignored
         groups : array-like of shape (n_samples,), default=None
-            The name of each row's group (patient, machine, video), if new rows come from *new* groups. Whole groups are
-            held out, and each counts as one row, divided among its rows by sample_weight. An estimator whose fit takes
-            groups gets them.
+            The name of each row's group, such as its patient, if new rows come from *new* groups. Whole groups are held
+            out; each counts as one row, divided among its rows by sample_weight. A fit that takes groups gets them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative counts of rows: a row of weight 2 is two rows, in learning and in calibration, and is held out
             or learned as a whole. Weights below 1 add up, and their sum is rounded down.
@@ -167,11 +163,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         -----
         slabsvm.CalibrationWarning
             If there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; if a row
-            infinitely far away is accepted; if the estimator's fit found w = 0; if more than alpha of the calibration
-            rows are out of reach.
+            infinitely far away is accepted; if the fit found w = 0; if more than alpha of the calibration rows are out
+            of reach.
         slabsvm.SlabCollapseWarning
-            If a few rows set the scale of a feature; if many rows have near copies; if calibration rows have uneven
-            weights.
+            If few rows set a feature's scale; if many rows have near copies; if calibration rows have uneven weights.
         """
         self._learn(X, groups, fit_params)
         return self
@@ -181,9 +176,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
         """Learn and calibrate; return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
-        The p-value of a row comes from a model that has not learned it: of a learned row from its leave-one-out score.
-        Detectors of other libraries have none, and give it the answer of `predict`. No rate is promised for training
-        rows. The parameters are those of `fit`.
+        A learned row is judged by its leave-one-out score; detectors of other libraries have none, and give it the
+        answer of `predict`. No rate is promised for training rows. The parameters are those of `fit`.
         """
         learned = self._learn(X, groups, fit_params)
         graded, (model, _) = self.score_samples(X), final_estimator(self.estimator_)
@@ -193,13 +187,11 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
-        scores = self.scores(X)
-        return self.ranking_.p_values(scores)
+        return self.ranking_.p_values(self.scores(X))
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
-        scores = self.scores(X)
-        return self.ranking_.graded(scores)
+        return self.ranking_.graded(self.scores(X))
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).
@@ -208,11 +200,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
-            A rate of false alarms to use instead of the detector's own. It needs no refit. Warns with a
+            A rate of false alarms to use instead of the detector's own, without a refit. Warns with a
             slabsvm.CalibrationWarning of fewer than 1/alpha - 1 calibration samples: all rows are accepted.
         """
-        scores = self.score_samples(X)
-        return np.where(scores >= self._sufficient_level(alpha), 1, -1)
+        return np.where(self.score_samples(X) >= self._sufficient_level(alpha), 1, -1)
 
     def novelties(self, X: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
         """Return which rows of a batch are outliers; on average at most a share fdr of them are false alarms.

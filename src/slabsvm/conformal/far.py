@@ -5,9 +5,8 @@ less than rounding: scores no longer order such rows. The logarithm of the kerne
 
     l(x) = log sum_i |c_i| k(x, x_i),
 
-with c_i the model's coefficients, does not underflow and still orders them. So l(x) takes the place of their score,
-less a number that puts them below all rows within reach. For a one-class SVM this is the order of the scores in exact
-arithmetic. A slab's two-sided score falls with the mass of itself.
+with c_i the model's coefficients, still orders them. So l(x) takes the place of their score, less a number that puts
+them below all rows within reach. A slab's two-sided score falls with the mass of itself.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # What is added to the log mass of rows out of reach. Decisions of rows within reach are of the size of 1.
 BEYOND = -1e6
-# A row is out of a slab's reach where its mass is less than this share of the lower plane's offset. It is out of
-# any model's reach where its mass is less than this multiple of the margin for rounding in the model's thresholds.
+# A row is out of reach where its mass is below this share of a slab's lower plane, or so many units of rounding.
 SHARE_OF_PLANE = 1e-3
 UNITS_OF_ROUNDING = 4.0
 # Kernel values underflow at this many bandwidths 1/sqrt(gamma) from every training row: exp(-100^2) is 0 in float64.

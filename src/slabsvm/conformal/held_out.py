@@ -92,9 +92,8 @@ def fit_arguments(X: Any, groups: Any, parameters: Mapping[str, Any]) -> FitArgu
 
 
 def parted(given: FitArguments, share: float, random: np.random.RandomState) -> tuple[IndexArray, IndexArray]:
-    """Return which rows of positive weight to learn, and which share of them, or of groups, to hold out.
-
-    Equal rows, or those of a group, are held out together.
+    """Return which rows of positive weight to learn, and which share to hold out; equal rows, or a group, stay
+    together.
     """
     kept = np.flatnonzero(given.weights > 0)
     together = (given.distinct if given.groups is None else given.groups)[kept]

@@ -12,12 +12,10 @@ apart: it lies between p - 1/(n + 1) and p, by where s lies between its neighbou
 A held-out positive of weight w counts as w of them. The weight of those passed is rounded up to a whole number, and n
 down, so that the guarantee for weights that count repetitions holds for all weights.
 
-Rows in groups (patients, machines, videos) are not exchangeable: rows of a group are alike. Let K groups be held out,
-and each row of one of N count as 1 / N. With p = (1 + sum of w_i over c_i <= s) / (K + 1), P(p <= alpha) <= alpha holds
-for a row of a new group, if groups are exchangeable, and the rows of each are (Lee, Barber, Willett, arXiv 2306.06342).
-For let the new row's group be there with all its rows, and draw of the K + 1 groups one, and of its rows one. The share
-F of weight that scores no more than the drawn row is at most alpha with probability at most alpha. The new row is such
-a draw, and its p is no less than F, of which its own group is 1 / (K + 1) at most.
+Let K groups (patients, machines, videos) be held out, and each row of one of N count as 1 / N. With
+p = (1 + sum of w_i over c_i <= s) / (K + 1), P(p <= alpha) <= alpha holds for a row of a new group, if groups are
+exchangeable, and the rows of each are (Lee, Barber, Willett, arXiv 2306.06342): p is no less than the share of weight,
+its whole group's included, that scores no more than the new row, which is a random row of a random group.
 """
 
 from __future__ import annotations
@@ -59,9 +57,8 @@ class Ranking:
         return np.minimum(1.0, (1.0 + self._passed(place)) / (self.count + 1))
 
     def graded(self, scores: FloatArray, share: FloatArray | None = None) -> FloatArray:
-        """Return the graded p-values of new samples, in an array of the scores' shape.
-
-        share in [0, 1) says where each is between what it has passed and the next, or None: the scores say it.
+        """Return the graded p-values of new samples, in the scores' shape; share in [0, 1) is the part of a step that
+        each has.
         """
         new, place = self._places(scores)
         return (self._passed(place) + (self._share(new, place) if share is None else share)) / (self.count + 1)

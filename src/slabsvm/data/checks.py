@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# If the largest of some squares or kernel values is below this, underflow of the others may exceed eps times it: this
-# is the smallest normal number, times a number of terms.
+# Underflow of squares or kernel values may exceed eps times their largest where that is below this.
 SMALLEST_SQUARE = 2.0**10 * float(np.finfo(np.float64).tiny)
 
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -46,8 +45,7 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
             f"example {name}.filled(value), or leave their rows out."
         )
     try:
-        # A long double beyond float64 becomes infinity, which is refused. Sums that check for finite values may
-        # overflow.
+        # A long double beyond float64 becomes infinity, which is refused; sums may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             yield
     except ValueError as error:

@@ -1,13 +1,11 @@
 """Distinct samples and their weights, in an order that depends on their content alone.
 
-Identical rows become one row of greater weight: the problem is smaller and has the same solution, kernel matrices are
-not singular for duplicates, and a weight means exactly what repetition means. Sorting by a hash of the row's bits costs
-one pass. The order is as good as random, which a solver that starts from some of the samples needs, and makes a fit
-independent of the order of the rows.
+Identical rows become one row of greater weight: the problem is smaller and has the same solution, and a weight means
+exactly what repetition means. Sorted by a hash of the rows' bits, samples are as good as in random order, which a
+solver that starts from some of them needs, and a fit is independent of the order of the rows.
 
-Rows may come in groups (patients, machines, videos). Rows of a group are more alike than rows of different groups, and
-a new row comes from a new group: a model answers as it will answer new rows only where a whole group is left out. With
-it leave the samples that no other group has.
+Rows may come in groups (patients, machines, videos), and a new row from a new group: a model answers as it will answer
+new rows only where a whole group is left out, and with it the samples that no other group has.
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ from slabsvm.runtime.objects import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24
-# A near copy is so many times nearer than the next neighbour, and one of the NEIGHBOURS - 1 nearest. On a line 1 row in
-# 50 has one by chance. So many rows are asked.
+# A near copy is so many times nearer than the next of the nearest neighbours; on a line 1 row in 50 is by chance.
 FAR_BELOW = 50.0
 NEIGHBOURS = 5
 ASKED = 64
@@ -74,12 +71,8 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     # Equal hashes of unequal rows would merge different samples: with 64 bits and a million rows, at probability 3e-8.
     group = np.full(len(weights), -1, dtype=np.intp)
     group[rows[order]] = np.cumsum(starts) - 1
-    return Distinct(
-        representatives=rows[order[starts]],
-        weights=_exact_sums(weights[rows[order]], np.flatnonzero(starts)),
-        group=group,
-        keys=sorted_hashes[starts],
-    )
+    sums = _exact_sums(weights[rows[order]], np.flatnonzero(starts))
+    return Distinct(rows[order[starts]], sums, group, keys=sorted_hashes[starts])
 
 
 def _exact_sums(weights: FloatArray, firsts: IndexArray) -> FloatArray:
@@ -224,8 +217,7 @@ def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 class Groups:
     """Which of m distinct samples each of some groups has: a list of p members, each a sample in a group.
 
-    Groups are numbered by the first sample of each, so that their names and the order of rows have no part in it, and
-    members are in the order of groups, and of samples in each.
+    Groups are numbered by the first sample of each, and members in the order of groups, and of samples in each.
     """
 
     # (p,): the sample and the group of each member

@@ -1,9 +1,8 @@
 """Files of any origin: only regular files of bounded size are read, and results are written whole.
 
-A folder may hold a device that has no end, a pipe to which nobody writes, or a link to somebody else's file. Such files
-are refused with an `OSError` whose `strerror` is a sentence about the file. What is being written has a name of its
-own, and the system's lock while its process lives: what a killed process left is known by its free lock, and is removed
-when the same file is written again.
+A device without end, a pipe to which nobody writes, or somebody else's link is refused with an `OSError` whose
+`strerror` is a sentence. What is being written has a name of its own, and the system's lock while its process lives:
+what a killed process left is known by its free lock, and is removed when the same file is written again.
 """
 
 from __future__ import annotations
@@ -19,19 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = [
-    "BEHIND",
-    "beside",
-    "is_stream",
-    "locked",
-    "named_errors",
-    "open_regular",
-    "read_regular",
-    "replacing",
-    "same_file",
-    "write_whole",
-]
-
+# What other distributions use.
+__all__ = ["BEHIND", "beside", "locked", "named_errors", "open_regular", "replacing", "same_file", "write_whole"]
 # A system without such a flag lacks the danger too, or has one that no flag averts.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -46,14 +34,10 @@ PART = ".{}.{}.part"
 BEHIND = 1 << 10
 # Where Linux and the BSDs keep the open files of a process.
 OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
-MB = 1_000_000
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
-    """Open a regular file in a mode of FLAGS, and never wait for one that is not.
-
-    Raises OSError where the file is no regular one, or a link where no links may be, or the system refuses it.
-    """
+    """Open a regular file in a mode of FLAGS, never waiting for one that is not; OSError for others, or links."""
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
     flags = FLAGS[mode] | NO_WAITING | BINARY | (0 if links else NO_LINK)
@@ -69,19 +53,6 @@ def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryI
     return cast(BinaryIO, os.fdopen(descriptor, mode))
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """Read a regular file, or what a link leads to; OSError where it is none, or of more bytes than so many."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        # The bytes asked for are allocated: no more than the file has, unless it has grown.
-        content = file.read(size + 1) if size <= most else b""
-        if len(content) > size:
-            content += file.read(most + 1 - len(content))
-    if (size := max(size, len(content))) > most:
-        raise OSError(errno.EFBIG, f"it has {size / MB:,.1f} MB, where at most {most / MB:,.1f} are read", str(path))
-    return content
-
-
 def is_stream(path: Path) -> bool:
     """Return whether what is there is a device or a pipe, or leads to an open file of this process, as /dev/stdout."""
     if path.is_symlink() and os.readlink(path).startswith(OPEN_FILES):
@@ -90,9 +61,8 @@ def is_stream(path: Path) -> bool:
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8.
-
-    A link in its place is replaced, not followed. What is no valid text is written as escapes. Raises OSError.
+    """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8, or escapes.
+    A link in its place is replaced, not followed.
     """
     content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with replacing(path) as file:
@@ -103,9 +73,8 @@ def write_whole(path: Path, content: bytes | str) -> None:
 def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """Open a new file beside a path, which takes its place when all has been written, and is removed otherwise.
 
-    A lasting file is on the disk before it takes the place, and the place after it: should the machine stop, one of the
-    two files is there, whole. Raises OSError: the file cannot be written, or a device or a pipe is in its place, which
-    a file must not take: an administrator would leave the machine without /dev/null.
+    A lasting file is on the disk before it takes the place, and the place after it. Raises OSError: the file cannot be
+    written, or a device or a pipe is in its place, such as /dev/null.
     """
     with named_errors(path):
         if path.is_dir():
@@ -126,9 +95,8 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """Open a new file in the folder of a path, and give its own name, too, under which nothing is left at the end.
-
-    What killed processes left of the same path is removed first; what others are writing is left alone. Raises OSError.
+    """Open a new file in the folder of a path, and give its own name, too, under which nothing is left at the end. What
+    killed processes left of the same path is removed first.
     """
     _remove_what_killed_writers_left(path)
     while True:

@@ -32,7 +32,6 @@ class Source(ABC):
     """Rows in stretches, in a fixed order."""
 
     n_samples: int
-    n_features: int
     weights: FloatArray | None  # (n_samples,) or None: None for ones
 
     @abstractmethod
@@ -64,12 +63,12 @@ class Local(Source):
         self.X = X
         self.weights = weights
         self.n_threads = n_threads
-        self.n_samples, self.n_features = X.shape
+        self.n_samples = X.shape[0]
 
     def visit(self, visitor: Visitor[Result]) -> list[Result]:
         """Return the visitor's result for each stretch; threads take stretches."""
         X = self.X
-        bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * self.n_features
+        bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * X.shape[1]
         height = max(1, STRETCH_BYTES // bytes_per_row)
 
         def visit(first: int) -> Result:
@@ -84,10 +83,9 @@ class Local(Source):
 
 
 class DaskBlocks(Source):
-    """The blocks of a Dask array, which the active scheduler visits: a cluster, if a client is active.
+    """The blocks of a Dask array, which stay on the workers of the active scheduler, such as a cluster.
 
-    Rows stay on the workers. Persist X first, or every pass computes it again. Raises ValueError when X is no matrix of
-    floats, or its blocks are divided along the features or of unknown length.
+    Raises ValueError when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
     def __init__(self, X: Any, weights: FloatArray | None) -> None:
@@ -112,10 +110,8 @@ class DaskBlocks(Source):
         # One copy for all blocks, as it is.
         shared = delayed(visitor, pure=False, traverse=False)
         firsts = np.cumsum((0, *self.X.chunks[0]))[:-1]
-        parts = [
-            delayed(_visited_block, pure=False)(shared, block, int(first))
-            for block, first in zip(self.X.to_delayed().ravel(), firsts, strict=True)
-        ]
+        blocks = zip(self.X.to_delayed().ravel(), firsts.tolist(), strict=True)
+        parts = [delayed(_visited_block, pure=False)(shared, block, first) for block, first in blocks]
         return list(chain.from_iterable(compute(*parts)))  # type: ignore[no-untyped-call]  # Dask gives it no types
 
 

@@ -51,9 +51,8 @@ def answer(detector: Any, X: Any) -> Answer:
 
 
 def left_out_decisions(detector: Any, *, needed_by: str, remedy: str) -> FloatArray:
-    """Return the decision_function of each training row, (n_samples,), under the fitted detector without it.
-
-    Raises ValueError for a detector that has none, with the parameter that needs it and what to do instead.
+    """Return the decision_function of each training row, (n_samples,), under the fitted detector without it; or
+    ValueError.
     """
     final = detector[-1] if isinstance(detector, Pipeline) else detector
     if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
@@ -84,10 +83,7 @@ def refuse_classifier(estimator: Any, taker: Any, remedy: str = "Give one, such 
 
 
 def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]) -> None:
-    """Raise ValueError where larger values of a fitted detector are less normal, as far as its predictions show.
-
-    values, (n_samples,), are what its decision_function gave the rows X.
-    """
+    """Raise ValueError where larger values, (n_samples,), of a fitted detector are less normal, by its predictions."""
     if isinstance(detector, Detector) or not hasattr(detector, "predict"):
         return
     name, answers = type(detector).__name__, np.asarray(detector.predict(X))
@@ -151,8 +147,8 @@ def taken_by(steps: Iterable[tuple[str, Any]], X: Any) -> Any:
 def explain(model: Any, X: Any) -> Any:
     """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
 
-    That is `model.explain(X)`, for pipelines and searches too: a step that takes each feature by itself, such as a
-    scaler, leaves shares as they are, and behind a `TableEncoder` they are those of the table's columns.
+    That is `model.explain(X)`, also behind steps that take each feature by itself, such as a scaler; behind a
+    `TableEncoder` shares are those of the table's columns.
 
     Parameters
     ----------
@@ -239,9 +235,8 @@ def shares_of(learned: FloatArray, decisions: FloatArray) -> FloatArray:
 
 
 def shares_and_names(model: Any, X: Any) -> tuple[FloatArray, list[str] | None]:
-    """Return what each feature adds to the decision of each row, (n, d), and the names of a table's columns.
-
-    The names are None where no step reads a table.
+    """Return what each feature adds to each row's decision, (n, d), and the names of a table's columns where a step
+    reads one.
     """
     final, rows, encoder, unseen = _last_step(model, X, asked="explain")
     shares = np.asarray(final.explain(rows))
@@ -263,9 +258,7 @@ def explanation_of(model: Any, X: Any) -> Explanation:
 def _last_step(model: Any, X: Any, asked: str) -> tuple[Any, Any, Any, Any]:
     """Return the last detector, rows as it takes them, the step that reads a table, and which cells it had not seen.
 
-    A `TableEncoder` knows the column of each coordinate. Without one both are None.
-
-    Raises ValueError for a step that mixes features, and for a detector without the method that is asked.
+    Without a table both are None. Raises ValueError for a step that mixes features, and a detector without the method.
     """
     check_is_fitted(model)
     before, final = unwrapped(model)

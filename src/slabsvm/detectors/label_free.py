@@ -26,21 +26,18 @@ def label_free_score(estimator: Any, X: Any, y: Any = None) -> float:
         score = 1 - a                       from 0 to 1, if the accepted share of X is at least this
         score = share - least               below 0, if it is less
 
-    So a detector that keeps its recall always scores more than one that does not. In a mean over folds, as searches
-    take it, a fold in which the recall is missed counts about nothing.
+    So a detector that keeps its recall always scores more than one that does not.
 
-    The promised recall is that of the detector at the end of pipelines and fitted searches: 1 - nu, or of a slab about
-    1 - nu_lower - nu_upper; `recall` of `AutoSlabSVM`; 1 - alpha of `ConformalDetector`; of `TrimmedDetector` that of
-    its estimator. Do not search over these parameters: a detector that promises less is tighter, and scores more. The
-    draws are seeded, so that all candidates of a search meet the same synthetic outliers. Features that are independent
-    of each other say nothing, as synthetic outliers are then good rows.
+    The promised recall is 1 - nu, or of a slab about 1 - nu_lower - nu_upper; `recall` of `AutoSlabSVM`; 1 - alpha of
+    `ConformalDetector`; of `TrimmedDetector` that of its estimator. Do not search over these parameters: a detector
+    that promises less is tighter, and scores more. The draws are seeded, so that all candidates meet the same synthetic
+    outliers. Features that are independent of each other say nothing, as synthetic outliers are then good rows.
 
     Parameters
     ----------
     estimator : fitted detector of this package, or a pipeline or search that ends in one
     X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-        Good rows that the estimator has not learned: at least 2, of at least 2 features. Of one feature synthetic
-        outliers would be the rows themselves.
+        Good rows that the estimator has not learned: at least 2, of at least 2 features.
     y : ignored
 
     Returns
@@ -50,9 +47,9 @@ def label_free_score(estimator: Any, X: Any, y: Any = None) -> float:
     Raises
     ------
     ValueError
-        If the estimator promises no recall, as detectors of other libraries (`ConformalDetector` gives them one); if X
-        has fewer than 2 rows or features; if the estimator takes kernel values in place of features. scikit-learn's
-        searches turn this into a warning and a score of NaN, unless error_score="raise".
+        If the estimator promises no recall, as detectors of other libraries (`ConformalDetector` gives them one), or
+        takes kernel values; if X has fewer than 2 rows or features. scikit-learn's searches make a warning and a score
+        of NaN of it, unless error_score="raise".
 
     Examples
     --------

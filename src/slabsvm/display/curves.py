@@ -10,7 +10,7 @@ from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.answers import as_taken, final_detector
-from slabsvm.display.figures import Display, legend, lighten, next_colour, note, require_matplotlib, shown_figure
+from slabsvm.display.figures import axes_of, legend, lighten, next_colour, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import CURVES, GREEN, INK, LINE, NOVEL, SOFT, VIOLET
 from slabsvm.monitoring.course import RATES, rates
 from slabsvm.monitoring.monitor import DriftMonitor
@@ -21,10 +21,14 @@ from slabsvm.runtime.arrays import FloatArray
 WITHIN = 0.95
 
 
-class _Curve(Display):
+class _Curve:
     """A curve of one share against another, in axes from 0 to 1."""
 
     name: str | None
+
+    def _begin(self, ax: Any) -> None:
+        self.ax_ = axes_of(ax, 4.8, 4.4)
+        self.figure_ = self.ax_.figure
 
     def _draw(self, across: FloatArray, up: FloatArray, label: str, *, axes: tuple[str, str], place: str) -> None:
         """Draw the curve, and name the axes and, in a place, it."""
@@ -39,9 +43,8 @@ class _Curve(Display):
 class CalibrationDisplay(_Curve):
     """The share of new positives that is accepted, against the share that is promised, at every rate.
 
-    A curve below the diagonal rejects more than it promises. The band is where 95 % of promises that are kept lie, at
-    each rate by itself, with so many rows. Make it with `from_estimator` or `from_predictions`. `plot` sets `ax_`,
-    `figure_` and `line_`.
+    A curve below the diagonal rejects more than it promises. 95 % of promises that are kept lie in the band, at each
+    rate by itself. Make it with `from_estimator` or `from_predictions`. `plot` sets `ax_`, `figure_` and `line_`.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ class CalibrationDisplay(_Curve):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve into the axes given, or into a new figure of pyplot."""
-        self._begin(ax, 4.8, 4.4)
+        self._begin(ax)
         outside = 0.5 * (1.0 - WITHIN)
         low, high = (binom.ppf(tail, self.n_rows, self.promised) / self.n_rows for tail in (outside, 1.0 - outside))
         label = f"{WITHIN:.0%} of kept promises" if next_colour(self.ax_) == CURVES[0] else None
@@ -137,7 +140,7 @@ class OSCRDisplay(_Curve):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve into the axes given, beside other curves, or into a new figure of pyplot."""
-        self._begin(ax, 4.8, 4.4)
+        self._begin(ax)
         rates = (self.curve.false_positive_rate, self.curve.correct_classification_rate)
         of_axes = ("unknown samples that got a name", "known samples named rightly")
         self._draw(*rates, f"area {self.curve.area:.3f}", axes=of_axes, place="lower right")

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.answers import (
-    refuse_mixers,
-    shares_and_names,
-    taken_by,
-    unwrapped,
-)
+from slabsvm.detectors.answers import refuse_mixers, shares_and_names, taken_by, unwrapped
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT
@@ -46,10 +41,8 @@ def draw_explanation(
     require_matplotlib()
     row = x.to_frame().T if hasattr(x, "to_frame") else x
     row = row if np.ndim(row) == 2 or hasattr(row, "tocsr") else np.reshape(row, (1, -1))
-    if row.shape[0] != 1:
-        raise ValueError(
-            f"draw_explanation draws one row, and {row.shape[0]} were given. draw_explanations draws many."
-        )
+    if (n := row.shape[0]) != 1:
+        raise ValueError(f"draw_explanation draws one row, and {n} were given. draw_explanations draws many.")
     found, columns = shares_and_names(model, row)
     shares, decision = found[0], float(model.decision_function(row)[0])
     names = names_of(model, row, feature_names or columns, len(shares))
@@ -120,10 +113,8 @@ def draw_explanations(
 def names_of(model: Any, X: Any, given: Sequence[str] | None, n_features: int) -> list[str]:
     """Return the features' names: those given, those of a table or learned with one, or x0, x1, ..."""
     if given is not None:
-        if len(given) != n_features:
-            raise ValueError(
-                f"feature_names has {len(given)} names for {counted(n_features, 'feature')}; give each one."
-            )
+        if (n := len(given)) != n_features:
+            raise ValueError(f"feature_names has {n} names for {counted(n_features, 'feature')}; give each one.")
         return [str(name) for name in given]
     found = getattr(model, "feature_names_in_", getattr(X, "columns", None))
     return [f"x{j}" for j in range(n_features)] if found is None else [str(name) for name in found]

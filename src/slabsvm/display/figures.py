@@ -13,19 +13,10 @@ from slabsvm.display.palette import CURVES, INK, PAPER, SEQUENCE, SOFT
 from slabsvm.runtime.caller import require
 
 STYLE: Any = {
-    "font.size": 10,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "text.color": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "legend.frameon": False,
-    "figure.dpi": 160,
-    "savefig.bbox": "tight",
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), SOFT),
+    **dict.fromkeys(("axes.labelcolor", "text.color"), INK),
+    **dict.fromkeys(("axes.spines.right", "axes.spines.top", "legend.frameon"), False),
+    **{"font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left", "figure.dpi": 160, "savefig.bbox": "tight"},
 }
 
 
@@ -90,19 +81,9 @@ def shown_figure(width: float, height: float, layout: Any = None) -> Any:
     return plt.figure(FigureClass=Shown, figsize=(width, height), layout=layout)
 
 
-class Display:
-    """A picture in scikit-learn's manner, which `plot` draws into axes."""
-
-    def _begin(self, ax: Any, width: float, height: float) -> Any:
-        """Return the axes to draw into, which are in a new figure of this size if there are none."""
-        require_matplotlib()
-        self.ax_ = axes_of(ax, width, height)
-        self.figure_ = self.ax_.figure
-        return self.ax_
-
-
 def axes_of(ax: Any, width: float, height: float) -> Any:
     """Return axes to draw into, in a new figure of this size if there are none."""
+    require_matplotlib()
     return shown_figure(width, height, layout="constrained").add_subplot() if ax is None else ax
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.display.explanation import as_table, names_of
-from slabsvm.display.figures import Display, legend, lighten, require_matplotlib, shown_figure
+from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import viewed
@@ -21,8 +21,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted
 
 BINS = (10, 50)
-# Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again
-# at most.
+# The picture goes beyond these quantiles of training rows, and beyond the planes, by as much again at most.
 MOST = (0.05, 0.95)
 REACH = 1.0
 # Where names stand: two lines between the title and the picture.
@@ -84,10 +83,9 @@ class ScoreHistogram:
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     """Draw where the training rows lie along w, each under the model without it, and where the planes are.
 
-    One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that sees all
-    features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever
-    its weight; those of weight 0 are left out. Returns the figure. Raises ValueError for a model without leave-one-out
-    scores.
+    One panel; of `AutoSlabSVM` also a small one for each member that sees all features. What is accepted is shaded.
+    Rows that are far out count in the outermost bin. Each counts once, whatever its weight; those of weight 0 are left
+    out. Returns the figure. Raises ValueError for a model without leave-one-out scores.
 
     Parameters
     ----------
@@ -147,7 +145,7 @@ def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreH
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SlabBoundaryDisplay(Display):
+class SlabBoundaryDisplay:
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
     Make it with `from_estimator`. `plot` sets `ax_` and `figure_`.
@@ -202,10 +200,8 @@ class SlabBoundaryDisplay(Display):
         require_matplotlib()
         check_is_fitted(estimator)
         rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != 2:
-            raise ValueError(
-                f"A boundary is drawn in the plane of two features; these rows have the shape {rows.shape}."
-            )
+        if (shape := rows.shape)[1:] != (2,):
+            raise ValueError(f"A boundary is drawn in the plane of two features; these rows have the shape {shape}.")
         low, high = rows.min(axis=0), rows.max(axis=0)
         room = ROOM * np.where(high > low, high - low, 1.0)
         xx0, xx1 = np.meshgrid(*np.linspace(low - room, high + room, grid_resolution, axis=1))
@@ -230,8 +226,9 @@ class SlabBoundaryDisplay(Display):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the boundary into the axes given, or into a new figure of pyplot."""
-        axes, grid, positions = self._begin(ax, 5.6, 5.0), (self.xx0, self.xx1, self.positions), self.positions
-        lower, upper = self.planes
+        self.ax_ = axes = axes_of(ax, 5.6, 5.0)
+        self.figure_ = axes.figure
+        grid, positions, (lower, upper) = (self.xx0, self.xx1, self.positions), self.positions, self.planes
         if ((positions >= lower) & (positions <= upper)).any():
             levels = [lower, min(upper, np.nextafter(positions.max(), np.inf))]
             axes.contourf(*grid, levels=levels, colors=[SEQUENCE[0]], alpha=0.3)

@@ -51,8 +51,7 @@ LEAST_ROWS = 10
 # The most distinct rows that neighbours learn, and neighbours in some of the features.
 NEIGHBOUR_ROWS = 4000
 BAG_ROWS = 500
-# A one-class SVM of 2,000 rows ranks and decides no better on the 81 tables, in twice the time. Up to 1,000 rows all of
-# its left-out scores are exact.
+# Of 2,000 rows a one-class SVM is no better on the 81 tables; up to 1,000 all of its left-out scores are exact.
 SVM_ROWS = 1000
 # The most rows that the classifier of known outliers learns, all members learn where folds leave groups out, and
 # neighbours learn of more than MANY_FEATURES: in d dimensions the nearest of m is at a distance that falls as m^(-1/d).
@@ -69,13 +68,12 @@ Progress = Callable[[int, int, float], object]
 class AutoSlabSVM(Detector):
     """Detector without a parameter to choose: the mean of a one-class SVM and of nearest neighbours.
 
-    The members see the features in two views: standardised, and as normal scores (`NormalScores`), which heavy tails
-    and repeated values do not distort. In each view one nearest-neighbour member learns all features, and three more
-    learn a third of them each. A one-class SVM (the slab SVM with epsilon=0) learns the normal scores, where one
-    bandwidth suits all features. A member's score has a p-value among its leave-one-out scores; minus the logarithm of
-    that is its surprise. The score is minus the mean surprise: 0 is the most normal, -1 is usual, and rows are rejected
-    from some -2 on, by a threshold that keeps the recall. Members count alike; those on a third of the features count
-    together as one in each view. docs/results/tabular.md has the measurements.
+    The members see the features in two views: standardised, and as normal scores (`NormalScores`). In each view one
+    nearest-neighbour member learns all features, and three more learn a third of them each, and count together as one.
+    A one-class SVM (the slab SVM with epsilon=0) learns the normal scores. A member's score has a p-value among its
+    leave-one-out scores; minus the logarithm of that is its surprise. The score is minus the mean surprise: 0 is the
+    most normal, -1 is usual, and rows are rejected from some -2 on, by a threshold that keeps the recall.
+    docs/results/tabular.md has the measurements.
 
     Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in training keeps
     its own unit.
@@ -88,11 +86,11 @@ class AutoSlabSVM(Detector):
         As for `OneClassSlabSVM`. With training scores the recall of new rows is smaller than asked for.
     max_fit_samples : int or None, default=10000
         The number of rows to learn if X has more, or half of all rows if that is less; None is no limit. The other rows
-        set the threshold. This takes two passes over arrays, memory-mapped arrays and CSR matrices in place, and over
-        Dask arrays on their workers (docs/results/large-data.md). Of these rows a one-class SVM learns at most 1,000,
-        neighbours 4,000 (2,000 with more than 400 features) or 500 on a third of the features; all others are scored.
-        If rows have groups, whole groups are drawn: at least 30, with about this many rows. With fewer than 200 groups
-        (or than five for each feature), folds leave groups out, and 2,000 rows are learned, a share of each group.
+        set the threshold, in two passes over arrays, memory maps and CSR matrices in place, and over Dask arrays on
+        their workers (docs/results/large-data.md). Of these rows a one-class SVM learns at most 1,000, neighbours 4,000
+        (2,000 with more than 400 features) or 500 on a third of the features; all others are scored. If rows have
+        groups, whole groups are drawn: at least 30, with about this many rows. With fewer than 200 groups (or than five
+        for each feature), folds leave groups out, and 2,000 rows are learned, a share of each group.
     classifier : classifier of scikit-learn, default=None
         It separates known outliers from positives, if `fit` gets any. It needs decision_function or predict_proba. It
         learns normal scores (sparse rows as they are) and has .35 of the sum. Both classes have the same total weight
@@ -123,12 +121,10 @@ class AutoSlabSVM(Detector):
         The share of new positives that is expected to be accepted, by `loo_scores_`; with offsets="training" the share
         of accepted training rows.
     expected_recall_error_ : float
-        Its standard error, from the number of rows or groups that set the threshold. None in models saved by version
-        0.1.
+        Its standard error, from the number of rows or groups that set the threshold.
     loo_scores_ : (n_samples,) array of float64
-        The score of each training row, had it not been learned; NaN where the weight is 0. A repeated row is scored
-        without one of its copies. With few rows (fewer than 400, or than 1,000 and ten for each feature) the scores
-        come from members of folds, ten or more, which the rows' ranks draw.
+        The score of each training row without itself, or one of its copies; NaN where the weight is 0. Of few rows
+        (fewer than 400, or than 1,000 and ten for each feature) by members of folds, ten or more.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
@@ -197,11 +193,11 @@ class AutoSlabSVM(Detector):
             The name of each row's group, such as its patient. Leave-one-out scores then leave whole groups out.
         known_outliers : array-like of shape (n_outliers, n_features), default=None
             Known outliers that are not in X; one is enough. A `classifier` that separates them from the positives
-            becomes one more member. Positives alone set the threshold, so the recall is kept. In a pipeline, pass them
-            as the earlier steps return them (docs/how-to/known-outliers.md).
+            becomes one more member; positives alone set the threshold. In a pipeline, pass them as the earlier steps
+            return them (docs/how-to/known-outliers.md).
         known_positives : array-like of shape (n_positives, n_features), default=None
-            Rows that looked abnormal and turned out to be good, such as false alarms, and are not in X. They are
-            learned, but have no say in the threshold or p-values, because they are not a random sample.
+            Good rows that looked abnormal, such as false alarms, and are not in X. They are learned, but have no say in
+            the threshold or p-values, because they are not a random sample.
 
         Warns
         -----
@@ -223,8 +219,7 @@ class AutoSlabSVM(Detector):
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the mean of the members' surprises at each row, shape (n_samples,); of a Dask array one."""
-        check_is_fitted(self)
-        score = self.model_.combination
+        score = self._combination()
         if is_dask(X):
             from slabsvm.data.passes import scored
 
@@ -234,14 +229,11 @@ class AutoSlabSVM(Detector):
     @property
     def member_names_(self) -> list[str]:
         """What each of `members_` is."""
-        check_is_fitted(self)
-        return self.model_.combination.names
+        return self._combination().names
 
     def member_p_values(self, X: Any) -> FloatArray:
-        """Return the p-value of each row under each member, shape (n_samples, n_members).
-
-        It is the share of training rows that the member finds no more normal; an exponential tail continues it beyond
-        them.
+        """Return the p-value of each row under each member, shape (n_samples, n_members), continued by an exponential
+        tail.
         """
         return np.asarray(np.exp(self._combination().by_member(rows_in_memory(self, X))))
 
@@ -262,8 +254,7 @@ class AutoSlabSVM(Detector):
         return self.model_.combination
 
     def _explanation(self, X: Any) -> Explanation:
-        rows = rows_in_memory(self, X)
-        return self.model_.combination.explanation(rows).less(self.offset_)
+        return self._combination().explanation(rows_in_memory(self, X)).less(self.offset_)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).
@@ -303,29 +294,24 @@ class AutoSlabSVM(Detector):
         return Shares.of(self.loo_scores_, weights, n)
 
     def training_outliers(self) -> IndexArray:
-        """Return the numbers of the training rows that the model would reject had it not learned them.
+        """Return the numbers of the training rows that the model would reject had it not learned them, (n_outliers,).
 
-        Shape (n_outliers,), the least normal first: about 1 - recall of the rows. Raises AttributeError with
-        offsets="training".
+        The least normal come first. Raises AttributeError with offsets="training".
         """
         check_is_fitted(self)
         decisions = self.loo_decisions_
-        order = np.argsort(decisions, kind="stable")
-        return order[: int(np.count_nonzero(decisions < 0))]
+        return np.argsort(decisions, kind="stable")[: int(np.count_nonzero(decisions < 0))]
 
     def summary(self) -> str:
         """Return what was fitted, in a few lines."""
-        check_is_fitted(self)
-        combination = self.model_.combination
+        combination = self._combination()
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
         by = "by folds" if self.model_.by_folds else by
         by = by if self.model_.n_groups is None else f"{by}, of {self.model_.n_groups} groups each left out whole"
         learned = []
         if self.sample_ is not None:
-            rest = self.n_samples_fit_ - len(self.sample_)
-            by = "by rows that were not learned"
-            learned = [f"  learned          {len(self.sample_):,} of {self.n_samples_fit_:,} rows"]
-            learned[0] += f"; threshold by the other {rest:,}"
+            n, n_learned, by = self.n_samples_fit_, len(self.sample_), "by rows that were not learned"
+            learned = [f"  learned          {n_learned:,} of {n:,} rows; threshold by the other {n - n_learned:,}"]
         return "\n".join(
             (
                 f"AutoSlabSVM: the mean of {counted(len(combination.members), 'member')}, {combination.statement}",

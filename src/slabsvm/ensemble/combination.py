@@ -38,11 +38,7 @@ NEAREST, NEAREST_AMONG = 5, 1000
 # Distances that are held at once, in bytes.
 BLOCK_BYTES = 2**24
 # Which classes a member may be of, and what makes a view.
-MEMBERS = (
-    "slabsvm.OneClassSVM",
-    "slabsvm.NeighboursDetector",
-    "slabsvm.ensemble.known.OutlierClassifier",
-)
+MEMBERS = ("slabsvm.OneClassSVM", "slabsvm.NeighboursDetector", "slabsvm.ensemble.known.OutlierClassifier")
 VIEWS = ("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores")
 NAMES: dict[type, str] = {
     OneClassSVM: "one-class SVM",
@@ -92,10 +88,8 @@ class Member:
         return -self.surprise(self.detector.score_samples(self.taken(rows)))
 
     def counted(self, scores: FloatArray) -> FloatArray:
-        """Return scores, (n,), as they count in the mean: of a classifier that knows what others say, at most USUAL.
-
-        A row that is normal to it may be an outlier unlike all known ones: it adds to what others say, and takes
-        nothing.
+        """Return scores, (n,), as they count in the mean: of a classifier that knows what others say, at most USUAL. A
+        row that is normal to it may be an outlier unlike all known ones.
         """
         return np.minimum(scores, USUAL) if self.n_surprises else scores
 
@@ -130,13 +124,15 @@ class Combination:
     def __call__(self, X: Any) -> FloatArray:
         """Return the scores; rows that are not finite are refused."""
         refuse_what_is_not_finite(X)
-        scores = self._scores([viewed(view, X) for view in self.views])
-        counted = (member.weight * member.counted(score) for member, score in zip(self.members, scores, strict=True))
-        return np.asarray(sum(counted))
+        both = zip(self.members, self._scores(self._viewed(X)), strict=True)
+        return np.asarray(sum(member.weight * member.counted(score) for member, score in both))
 
     def by_member(self, X: Any) -> FloatArray:
         """Return each member's score of rows, (n, n_members)."""
-        return np.column_stack(self._scores([viewed(view, X) for view in self.views]))
+        return np.column_stack(self._scores(self._viewed(X)))
+
+    def _viewed(self, X: Any) -> list[Any]:
+        return [viewed(view, X) for view in self.views]
 
     def _scores(self, rows: list[Any]) -> list[FloatArray]:
         """Return each member's score, (n,), for the views of rows."""
@@ -155,25 +151,21 @@ class Combination:
 
     def explanation(self, X: Any) -> Explanation:
         """Return what each feature adds to the scores; a view takes each feature by itself."""
-        rows = [viewed(view, X) for view in self.views]
+        rows = self._viewed(X)
         scores, found = self._scores(rows), list[Explanation]()
         for number, member in enumerate(self.members):
             one = member.explanation(member.given(rows[member.view], scores[:number]))
             found.append(_by_feature(one, found) if member.n_surprises else one)
-        return reduce(
-            Explanation.plus, (one.times(member.weight) for one, member in zip(found, self.members, strict=True))
-        )
+        weighted = (one.times(member.weight) for one, member in zip(found, self.members, strict=True))
+        return reduce(Explanation.plus, weighted)
 
     def nearest_median(self, X: FloatArray, feature: int, gap: int | None = None) -> FloatArray:
         """Return the median of a feature over the learned rows that are nearest in all others, (n,), in its own unit.
 
-        gap is the feature that is not 0 where this one is missing: it is none of the others, and rows with a gap are
-        no neighbours. Rows that are as near as the last of the nearest count, too. Each row is taken to be within the
-        learned range. NaN if rows are sparse, or no other feature varies.
+        gap is the feature that is not 0 where this one is missing: it is none of the others, and rows with a gap are no
+        neighbours. Ties of the nearest count. NaN if rows are sparse, or no other feature varies.
         """
-        member = [one for one in self.members if one.columns is None and isinstance(one.detector, NeighboursDetector)][
-            -1
-        ]
+        *_, member = (one for one in self.members if one.columns is None and one.kind == NAMES[NeighboursDetector])
         view, neighbourhood = self.views[member.view], member.detector.model_.neighbourhood
         if view is None:
             return np.full(X.shape[0], np.nan)

@@ -2,14 +2,13 @@
 
 The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
 their left-out score. So positives alone decide what is usual, and the recall of new ones is kept. Besides the features
-it takes what the other members say of a row: most known outliers are abnormal to some members, so that it learns to
-reject rows that are abnormal in the same way. Half of the trees see the features alone, and err in other rows. An
-outlier of a kind that nobody has labelled may be normal to the classifier alone. So its surprise counts as that of a
-usual row at least: it adds to what the others say, and takes nothing from it.
+it takes what the other members say of a row; half of the trees see the features alone, and err in other rows. An
+outlier of an unlabelled kind may be normal to the classifier alone, so its surprise counts as that of a usual row at
+least: it adds to what the others say, and takes nothing from it.
 
-What a member says of a positive without itself is not quite what it says of a new row: two near rows are each other's
-neighbours. A classifier that reads single rows' surprises sees that (forests with leaves of one row accept .86 of new
-rows for .9), so that a user's own takes the features alone. docs/results/known-outliers.md has the measurements.
+What a member says of a positive without itself is not quite what it says of a new row. A classifier that reads single
+rows' surprises sees that (forests with leaves of one row accept .86 of new rows for .9), so that a user's own takes the
+features alone. docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ from slabsvm.runtime.sklearn_private import HasMethods
 FOLDS = 5
 # The share of a classifier that takes the features alone.
 OF_FEATURES = 0.35
-# The default: what so many extra trees say of the features, and as many of these and the surprises, with leaves of two
-# rows, that look at half of them at a time.
+# The default: so many extra trees of the features, and as many of these and the surprises, of half of them at a time.
 N_TREES = 50
 LEAST_LEAF = 2
 # Rows and trees are scored together until they are so many.
@@ -162,9 +160,7 @@ class OutlierClassifier(BaseEstimator):
     def score_samples(self, X: Any) -> FloatArray:
         """Return how sure the classifier is that each row is no outlier, shape (n_samples,)."""
         check_is_fitted(self)
-        if self.trees_ is not None:
-            return self.trees_(X)
-        return _said(self.classifier_, _single(X))
+        return _said(self.classifier_, _single(X)) if self.trees_ is None else self.trees_(X)
 
     def _explanation(self, X: Any) -> Explanation:
         return of_distances(self._gained(X), self.usual_, self.score_samples(X), reference=self.reference_)
@@ -184,8 +180,7 @@ class OutlierClassifier(BaseEstimator):
 def share_of(n_known: int, *, of_features: bool) -> float:
     """Return the classifier's share of the sum, of a number of distinct known outliers: a third of one, .6 of many.
 
-    With more of it outliers of a kind that nobody has labelled would be lost, and one outlier says little of others.
-    of_features says that it takes no surprises, so that to it such outliers are as good as normal.
+    With more of it unlabelled kinds of outliers would be lost. of_features says that it takes no surprises.
     """
     return OF_FEATURES if of_features else 3 * n_known / (5 * n_known + 4)
 
@@ -244,9 +239,8 @@ def joined(training: Training, positives: Any) -> Training:
 
 
 def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]:
-    """Return fitted trees, of (n, d) float32, as ExtraTreesClassifier makes them, in half of its time.
-
-    Squared errors of 0 and 1 are half of Gini's impurity, so that a regression has the same trees.
+    """Return fitted trees, of (n, d) float32, as ExtraTreesClassifier makes them, in half of its time: squared errors
+    of 0 and 1 are half of Gini's impurity.
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeRegressor

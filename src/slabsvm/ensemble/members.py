@@ -1,14 +1,14 @@
 """What a member of a mean learns, and what training rows score that it has not learned: by closed forms or by folds.
 
 Closed forms leave a row out of a member, but not out of the view and the bandwidth before it. Where rows are few, that
-shows: of 40 rows of 200 normal features .9 are to be accepted, and .76 of new ones are. It is the ranks that know each
-row. They lie on a grid: of few features, a left-out row has its neighbours a step away, where a new one falls between
-two, so that more new rows are accepted than expected; of many features, new rows lie beyond the ends of some, and fewer
-are. Both fall as 1 / n: of 500 rows they are .02 (tiny clusters, 50 normal features). Folds leave a row out of all.
+shows: of 40 rows of 200 normal features .9 are to be accepted, and .76 of new ones are. Ranks know each row: of few
+features a left-out row has its neighbours a step away, where a new one falls between two, so that more new rows are
+accepted than expected; of many features, new rows lie beyond the ends of some, and fewer are. Both fall as 1 / n: of
+500 rows they are .02 (tiny clusters, 50 normal features). Folds leave a row out of all.
 
-Of more rows than a model is fitted on a sample is learned, and all others put its threshold: no leave-one-out is
-needed. Two passes read all rows, wherever they are: one draws the sample, and sees that all values are finite; the
-other scores the others. Scores are kept, 8 bytes a row, so that the quantile is exact.
+Of more rows than a model is fitted on a sample is learned, and all others put its threshold, without leave-one-out. Two
+passes read all rows, wherever they are: one draws the sample, and sees that all values are finite; the other scores the
+others. Scores are kept, 8 bytes a row, so that the quantile is exact.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ class Role:
 
 
 def left_out_scores(role: Role, rows: Any, training: Training, outliers: Any) -> FloatArray:
-    """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,).
-
-    rows are those of distinct samples, or all where they come in groups.
+    """Fit a member to a view's rows, of distinct samples or (groups) all; return what is `counted` scores without
+    itself, (p,).
     """
     detector, groups, names = role.detector, training.groups, training.names
     rows = rows if role.columns is None else np.take(rows, role.columns, axis=1)
@@ -109,9 +108,8 @@ def some_of(n_samples: int, most: int, turn: int = 0) -> IndexArray:
 
 
 def folds_of(training: Training) -> int:
-    """Return by how many folds few rows are left out: views and bandwidths know too much of each. Of many rows, 0.
-
-    Sparse rows have no views.
+    """Return by how many folds few rows are left out: views and bandwidths know too much of each. Of many or sparse
+    rows, 0.
     """
     share = 1.0 if training.groups is None else OF_GROUPS
     wanted = share * max(ROWS_PER_FEATURE * training.X.shape[1], LEAST)
@@ -125,8 +123,7 @@ def scores_by_folds(
     training: Training, n_folds: int, learned: Callable[[Training], Combination], done: Callable[[int], object]
 ) -> FloatArray:
     """Return what each of what is `counted`, (p,), scores under what is learned from the folds that it is not in.
-
-    Contents alone decide which fold a sample or a group is in. done is told the number of folds that are.
+    Contents alone decide the fold; done is told the number of folds that are.
     """
     rows, _ = training.counted
     if training.groups is None:
@@ -204,9 +201,8 @@ class Sample:
         return not self.others.any()
 
     def scores(self, own: FloatArray, score: Callable[[Rows], FloatArray]) -> FloatArray:
-        """Return what each row of the source scores without itself, (n_samples,); NaN where its weight is 0.
-
-        own are the left-out scores of the sample, (n,); the others were not learned.
+        """Return what each row of the source scores without itself, (n_samples,), NaN for weight 0; own are the drawn
+        ones, (n,).
         """
         scores = np.full(self.source.n_samples, np.nan) if self.whole else self.source.scores(score)
         if self.source.weights is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,18 +28,15 @@ from slabsvm.runtime.sklearn_private import Interval
 BLOCK_BYTES = 2**24
 # What is typical is read off so many samples.
 TYPICAL_ROWS = 256
-# Boxes are searched where a sample has no more features: of twelve independent ones products are as fast, of fewer or
-# dependent ones boxes are, up to three times.
+# Boxes are searched up to so many features: of twelve independent ones products are as fast.
 BOX_FEATURES = 12
-# A box holds so many samples, and of many as many as there are boxes, so that neither takes more time than the other; a
-# multiple of EIGHT, which the widest registers hold.
+# A box holds at least so many samples, and of many as many as there are boxes: a multiple of EIGHT, for registers.
 LEAST_BOX, EIGHT = 32, 8
 # Products of so many rows stay in the cache until the nearest are chosen.
 ROWS_AT_ONCE = 256
 # Features are taken to be no larger, so that squared distances are finite.
 FARTHEST = 1e150
-# Products are taken of rows that are no further from the centre than so many times the farthest sample, and of samples
-# of such a radius: float32 holds their squares.
+# Products are taken of rows within so many times the farthest sample, of such a radius: float32 holds their squares.
 FAR = 1e6
 RADIUS = (1e-140, 1e150)
 # The label of no sample: of groups one may be SHARED, of none it is a sample's number.
@@ -48,18 +45,12 @@ NOBODY = -2
 CENTRAL = 256
 
 
-class Index(Protocol):
-    """What finds the nearest samples."""
+def index_of(samples: Any) -> _Boxes | _Products | _OfSparse:
+    """Return what finds the nearest of samples, (m, d) dense or CSR of float64.
 
-    def search(self, rows: Any, own: IndexArray, labels: IndexArray, squares: FloatArray, near: IndexArray) -> None:
-        """Fill squares, (n, k), with squared distances, ascending, and near with the samples.
-
-        Samples whose label, (m,), is a row's own, (n,), are left out. Where fewer are left, squares are infinite.
-        """
-
-
-def index_of(samples: Any) -> Index:
-    """Return what finds the nearest of samples, (m, d) dense or CSR of float64."""
+    Its `search` fills squares, (n, k), with squared distances, ascending, and near with the samples, without those
+    whose label, (m,), is a row's own, (n,). Where fewer are left, squares are infinite.
+    """
     if sp.issparse(samples):
         return _OfSparse(samples)
     samples = np.clip(samples, -FARTHEST, FARTHEST)
@@ -230,12 +221,8 @@ class Neighbourhood:
         return np.asarray(self.by_feature(self.samples[:TYPICAL_ROWS], further=1).mean(axis=0))
 
     @cached_property
-    def _index(self) -> Index:
+    def _index(self) -> _Boxes | _Products | _OfSparse:
         return index_of(self.samples)
-
-    @cached_property
-    def _each_counts_once(self) -> bool:
-        return bool((self.counts == 1.0).all())
 
     def _near(
         self, X: Any, own: IndexArray | None, labels: IndexArray | None, *, further: int = 0
@@ -253,10 +240,10 @@ class Neighbourhood:
 
     def _means(self, X: Any, own: IndexArray | None, labels: IndexArray | None, copies: FloatArray) -> FloatArray:
         """Return the mean distance of rows from the nearest samples, (n,), after so many copies at no distance."""
-        found = np.empty(X.shape[0])
+        found, once = np.empty(X.shape[0]), own is None and bool((self.counts == 1.0).all())
         for rows, _, near, squares in self._near(X, own, labels):
             distances = np.minimum(np.sqrt(squares), FARTHEST)
-            if own is None and self._each_counts_once and near.shape[1] == self.n_neighbours:
+            if once and near.shape[1] == self.n_neighbours:
                 found[rows] = np.einsum("ij->i", distances) / self.n_neighbours
                 continue
             taken = self._taken(near, squares, copies[rows])
@@ -339,10 +326,8 @@ class NeighboursDetector(Detector):
 
     def _explanation(self, X: Any) -> Explanation:
         X, neighbourhood = self._checked(X, reset=False), self.model_.neighbourhood
-        decisions = -neighbourhood.distances(X) - self.offset_
-        return of_distances(
-            neighbourhood.by_feature(X), neighbourhood.typical, decisions, reference=self._typical_decision()
-        )
+        decisions, by_feature = -neighbourhood.distances(X) - self.offset_, neighbourhood.by_feature(X)
+        return of_distances(by_feature, neighbourhood.typical, decisions, reference=self._typical_decision())
 
     def _learn(self, training: Training) -> NeighboursModel:
         samples = training.samples
@@ -356,13 +341,8 @@ class NeighboursDetector(Detector):
         else:
             scores = -neighbourhood.of_groups(training.X[rows], training.groups.numbers, training.groups.of_samples)
         offset = weighted_quantile(scores, weights, self.nu)
-        rounding = rounding_of(abs(offset))
-        return NeighboursModel(
-            offset=offset - rounding,
-            rounding=rounding,
-            loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
-            neighbourhood=neighbourhood,
-        )
+        rounding, loo = rounding_of(abs(offset)), training.by_row(scores) if self.offsets == "leave-one-out" else None
+        return NeighboursModel(offset=offset - rounding, rounding=rounding, loo_scores=loo, neighbourhood=neighbourhood)
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu

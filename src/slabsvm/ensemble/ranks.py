@@ -21,18 +21,14 @@ from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import INLINE, Array, Number, atomic
 
-# A table of this many values of a feature, evenly spread over the normal scores, is off by less than a thousandth in
-# the ranks of 20,000 rows (tests/detectors/test_normal_scores.py).
+# So many values of a feature are off by less than a thousandth in the ranks of 20,000 rows.
 MOST_VALUES = 1000
-# The share of the lowest scores that give the tail its mean excess, and of few scores their number: the lowest two of
-# twenty can be one by chance, and then they say of any row below that it is beyond measure.
+# The share of the lowest scores that give the tail its mean excess, and their least number: two can be one by chance.
 TAIL = 0.1
 FEWEST = 5
-# A tail's mean excess is at least this share of the scores' usual size. A support vector machine scores all patterns
-# that it has learned alike.
+# A tail's mean excess is at least this share of the usual score: an SVM scores all that it has learned alike.
 SHORTEST = 0.05
-# Scores nearer to each other than this share of the tail's mean excess are one: rows that repeat a learned one score
-# as it does but for rounding.
+# Scores within this share of the tail's mean excess are one: rows that repeat a learned one differ by rounding.
 TIE = 1e-4
 # Tails are no shorter than this share of the scores.
 ALIKE = 1e-6
@@ -60,8 +56,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     References
     ----------
-    .. [1] B. L. van der Waerden, "Order tests for the two-sample problem and their power", Indagationes Mathematicae
-       14, 1952.
+    .. [1] B. L. van der Waerden, "Order tests for the two-sample problem and their power", Indag. Math. 14, 1952.
 
     Examples
     --------
@@ -106,10 +101,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return _continued(X.astype(np.float64, copy=False), self.values_, self.scores_, slopes)
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Return values of which rows, shape (n_samples, n_features), are the normal scores; between values the middle.
-
-        A score between two training values has a value between them.
-        """
+        """Return values of which rows, shape (n_samples, n_features), are the normal scores, interpolated."""
         check_is_fitted(self)
         return _continued(np.asarray(X, dtype=np.float64), self.scores_, self.values_, self.scale_)
 
@@ -172,9 +164,8 @@ class Shares:
 
     @classmethod
     def of(cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None) -> Shares:
-        """Return the function for training rows of these weights, alike for None; NaN is the score of no row.
-
-        n says how many rows they are, or how many groups; None: one for each score.
+        """Return the function for training rows of these weights, alike for None, n in all or one for each; NaN is no
+        score.
         """
         known = np.flatnonzero(~np.isnan(scores))
         order = known[np.argsort(scores[known])]
@@ -202,9 +193,8 @@ class Surprise:
     def of(
         cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None, *, unit: float = 0.0
     ) -> Surprise:
-        """Return the function for the left-out scores of training rows of these weights, alike for None.
-
-        unit is a size of the scores' own: what is far less than it and than the scores is rounding.
+        """Return the function for the left-out scores of training rows of these weights, alike for None. unit is a size
+        of the scores' own: what is far less is rounding.
         """
         shares = Shares.of(scores, weights, n)
         ordered = shares.scores

@@ -1,13 +1,12 @@
 """A detector for contaminated training rows: the least normal are not learned, but still count for the threshold.
 
-Outliers in a cluster look normal to each other under a narrow kernel. So a smooth detector judges the rows, which may
-leave half of them outside, by leave-one-out scores. In rounds, the rows that it finds least normal are left out of the
-next fit, until the same rows are left out again: the concentration steps of least trimmed squares (Rousseeuw and Van
-Driessen 1999). The detector then learns the other rows alone.
+Outliers in a cluster look normal to each other under a narrow kernel. So a smooth detector judges the rows, by
+leave-one-out scores. In rounds, the rows that it finds least normal are left out of the next fit, until the same rows
+are left out again (Rousseeuw and Van Driessen 1999). The detector then learns the other rows alone.
 
-*All* rows set the threshold, by scores without themselves. One from the learned rows alone would be right only if all
-trimmed rows were outliers: with a fifth trimmed and no outliers, a recall of .9 would become .72. Outliers score low
-and can only replace good rows below the threshold, so the recall of new good rows is no smaller, whatever their share.
+*All* rows set the threshold, by scores without themselves: by the learned rows alone, with a fifth trimmed and no
+outliers, a recall of .9 would become .72. Outliers score low and can only replace good rows below the threshold, so
+the recall of new good rows is no smaller.
 """
 
 from __future__ import annotations
@@ -112,8 +111,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             What the estimator takes.
         y : ignored
         outlier_rows : array-like of int, default=None
-            The numbers of rows of X that are known to be outliers. They are never learned, and have no say in the
-            threshold. trim is the share of all that is not learned; of more known outliers these alone.
+            The numbers of rows of X that are known outliers. They are never learned, and have no say in the threshold.
+            trim is the share of all that is not learned; of more known outliers these alone.
         """
         refuse_classifier(self._detector, self)
         if any(get_tags(one).input_tags.pairwise for one in (self._detector, self._judge)):

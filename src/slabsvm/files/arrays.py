@@ -23,12 +23,8 @@ from slabsvm.tables.columns import TableError, listed, shown
 
 # Before each entry of a directory.
 ENTRY = b"PK\x01\x02"
-# What zipfile raises where bytes are not what they should be. An OSError may be of the system, or of a place before the
-# file's beginning (EINVAL).
-DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError),
-    *(NotImplementedError, RuntimeError),
-)
+# What zipfile raises where bytes are wrong; an OSError may also be of a place before the file (EINVAL).
+DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError)
 # By the version of the format; the third is for names of fields, which no array of numbers has.
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 LONGEST_HEADER = 10_000
@@ -118,8 +114,7 @@ def array_of(
     match: Callable[[Header], object] | None = None,
 ) -> npt.NDArray[Any]:
     """Return the array of a member of an archive of so many bytes, of which `match` may refuse what it says of itself.
-
-    Raises ArrayError where it is none of numbers, or claims other bytes than it has; and all of DAMAGED.
+    Raises ArrayError where it is none of numbers, or of other bytes than it claims; all of DAMAGED.
     """
     with archive.open(info) as member:
         header = Header.of(member, name)
@@ -153,10 +148,7 @@ def _numbers_of(kind: str) -> Iterator[None]:
 
 
 def mapped(path: Path) -> npt.NDArray[Any]:
-    """Return the array of an NPY file, as a memory map.
-
-    Raises TableError: it is no such file, or of other values than numbers; the text says what is wrong. OSError.
-    """
+    """Return the array of an NPY file, as a memory map; TableError where it is no such file of numbers, or OSError."""
     with path.open("rb") as file, _numbers_of("NPY"):
         if file.read(4) == b"PK\x03\x04":
             raise TableError("it is an archive of arrays. Say so (format): npz")
@@ -170,10 +162,8 @@ def mapped(path: Path) -> npt.NDArray[Any]:
 
 
 def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
-    """Return an array of an NPZ file, of several the one of this name.
-
-    Raises TableError: it is no such file, holds no such array, or one of other values than numbers; the text says what
-    is wrong. OSError.
+    """Return an array of an NPZ file, of several the one of this name; TableError where there is none of numbers, or
+    OSError.
     """
     with path.open("rb") as file, _numbers_of("NPZ"):
         if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:

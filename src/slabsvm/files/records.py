@@ -1,8 +1,7 @@
 """Texts of separated values, cut into blocks of whole records: what is wrong with one is said with its line.
 
 pandas fills short records with gaps, takes the first cells of long ones for an index, and reads on to the end of a file
-for the quote that ends a cell; pyarrow, which refuses both kinds of records, is an extra that texts do not need. So
-each block is counted before it is believed, and has a bounded size.
+for the quote that ends a cell. So each block is counted before it is believed, and has a bounded size.
 """
 
 from __future__ import annotations
@@ -242,9 +241,8 @@ class _Recoded:
         try:
             self._text = io.TextIOWrapper(file, encoding=encoding, newline="")
         except LookupError as error:
-            raise TableError(
-                f"there is no encoding {shown(encoding)}. Common ones are utf-8, cp1252, latin-1"
-            ) from error
+            text = f"there is no encoding {shown(encoding)}. Common ones are utf-8, cp1252, latin-1"
+            raise TableError(text) from error
         self._encoding = encoding
 
     def read(self, size: int) -> bytes:

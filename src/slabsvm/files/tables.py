@@ -23,15 +23,7 @@ from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, Block, Records
 from slabsvm.runtime.caller import load
 from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, shown
-from slabsvm.tables.texts import (
-    FIRST,
-    POINTS,
-    THOUSANDS,
-    in_groups,
-    is_placeholder,
-    number_of,
-    writing_of,
-)
+from slabsvm.tables.texts import FIRST, POINTS, THOUSANDS, in_groups, is_placeholder, number_of, writing_of
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -95,12 +87,10 @@ class Reading:
 
 
 def pieces(path: Path, how: Reading) -> Iterator[Any]:
-    """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array.
+    """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array; "-" is the standard input.
 
-    Raises TableError: the file is not such a table; the text says where and what to do, without the file's name.
-    slabsvm.ExtraMissingError: what reads the format is not installed. OSError.
-
-    The path "-" is the standard input. Texts may be compressed by gzip, and are then named so.
+    Raises TableError: the file is not such a table; slabsvm.ExtraMissingError: what reads the format is not installed;
+    OSError.
     """
     name = how.named(path)
     if path == STANDARD and name not in STREAMS:
@@ -109,9 +99,8 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
 
 
 def whole(path: Path, how: Reading) -> Any:
-    """Return a table as a whole, a pandas DataFrame or an array, with the type of each column found by all rows.
-
-    Raises TableError, slabsvm.ExtraMissingError, OSError: as of `pieces`; and the table has no rows.
+    """Return a table as a whole, a pandas DataFrame or an array, each column's type found by all rows; raises as
+    `pieces`.
     """
     if how.named(path) in TEXTS:
         with _records(path, how) as records:
@@ -120,9 +109,8 @@ def whole(path: Path, how: Reading) -> Any:
         parts = list(pieces(path, how))
         if not parts:
             raise TableError("it has no rows")
-        table = (
-            np.concatenate(parts) if isinstance(parts[0], np.ndarray) else _pandas().concat(parts, ignore_index=True)
-        )
+        arrays = isinstance(parts[0], np.ndarray)
+        table = np.concatenate(parts) if arrays else _pandas().concat(parts, ignore_index=True)
     if len(table) == 0:
         raise TableError("it has a header and no rows. Give a table with rows")
     return table
@@ -141,14 +129,9 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     """Return a table of blocks, whose records are counted before it is believed."""
     pandas, columns = _pandas(), records.names
     content = b"".join([block.content for block in blocks])
+    common: dict[str, Any] = {"sep": records.separator, "header": None, "names": columns, "low_memory": False}
     # A table of one column has gaps that look like empty lines.
-    common: dict[str, Any] = {
-        "sep": records.separator,
-        "header": None,
-        "names": columns,
-        "skip_blank_lines": len(columns) > 1,
-        "low_memory": False,
-    }
+    common["skip_blank_lines"] = len(columns) > 1
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
@@ -199,10 +182,7 @@ def _with_numbers(frame: Any, how: Reading) -> Any:
 
 
 def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
-    """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas.
-
-    written gives columns as they are written.
-    """
+    """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas."""
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
     firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if _is_text(cells))
     commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
@@ -244,8 +224,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             raise TableError(f"its compression is damaged, or it was cut short: {error}") from error
 
 
-def _parquet(path: Path, how: Reading) -> Iterator[Any]:
-    del how
+def _parquet(path: Path, _: Reading) -> Iterator[Any]:
     _pandas()
     load("A table of Parquet", "pyarrow", "slabsvm[parquet]")
     import pyarrow
@@ -321,14 +300,13 @@ def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
 
 
 def _of_array(array: Any, dense: Callable[[Any], Any] = np.asarray) -> Iterator[Any]:
-    if array.ndim != 2:
-        raise TableError(
-            f"it holds an array of {array.dtype} with the shape {array.shape}: a table has rows and columns"
-        )
-    if array.shape[1] == 0:
+    shape = array.shape
+    if len(shape) != 2:
+        raise TableError(f"it holds an array of {array.dtype} with the shape {shape}: a table has rows and columns")
+    if shape[1] == 0:
         raise TableError("it has no columns")
-    height = max(1, PIECE_CELLS // max(1, array.shape[1]))
-    for first in range(0, array.shape[0], height):
+    height = max(1, PIECE_CELLS // shape[1])
+    for first in range(0, shape[0], height):
         yield dense(array[first : first + height])
 
 

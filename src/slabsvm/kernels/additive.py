@@ -20,8 +20,7 @@ from slabsvm.runtime.arrays import DENSE_BYTES, AnyFloatArray, FloatArray, Rows,
 class Linear(Kernel):
     """k(x, z) = (x - c)'(z - c), with the origin c at 0 by default. The scores are those of one weight vector."""
 
-    # c, for models that are the same wherever it is: near the samples, products of rows have less rounding. None for
-    # sparse data, whose zeros it would destroy.
+    # c, for models that are the same wherever it is: near the samples rounding is less. None for sparse data.
     centre: Centre = None
 
     explicit = True

@@ -25,8 +25,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 BLOCK_BYTES = 2**24
 # The largest number of rows between which distances are taken: 2 million pairs.
 PAIRED_ROWS = 2000
-# `neighbours`: the neighbour that samples should reach, -log of its kernel value, how many samples are asked among how
-# many, and the multiple of "scale" that is narrow enough.
+# `neighbours`: the neighbour to reach, -log of its kernel value, samples asked among how many, and the widest gamma.
 REACHED_NEIGHBOUR = 5
 REACH = 2.0
 ASKED = 500
@@ -48,9 +47,8 @@ def neighbours(X: Any) -> float:
     """16 / (n_features * variance of all entries), or less, so that neighbours stay within the kernel's reach.
 
     That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
-    squared distance to it. Planes that generalise lose no recall by so large a gamma, and separate outliers from
-    positives better than with "scale". With many features neighbours are hardly nearer than other rows, and the bound
-    applies. Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
+    squared distance to it, which matters with many features. Of rows that are equal one counts. 500 rows are asked,
+    among 50,000.
     """
     X = _table(X)
     distinct = distinct_rows(X, np.ones(X.shape[0]))
@@ -58,10 +56,8 @@ def neighbours(X: Any) -> float:
 
 
 def median_heuristic(X: Any) -> float:
-    """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012).
-
-    The pairs are those of rows that differ, so that duplicates do not make gamma infinite; the source takes all pairs.
-    Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269, give its limit.
+    """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012) of rows that differ;
+    the source takes all pairs.
     """
     X = _table(X)
     if X.shape[0] > PAIRED_ROWS:
@@ -98,17 +94,6 @@ def normal_reference(rule: str, n_samples: float, n_features: int) -> float:
     """Return h of `scott` or `silverman`: the best bandwidth of a normal density, in standard deviations."""
     factor = 1.0 if rule == "scott" else 4.0 / (n_features + 2.0)
     return float((factor / n_samples) ** (1.0 / (n_features + 4.0)))
-
-
-RULES = {
-    "scale": scale,
-    "neighbours": neighbours,
-    "median": median_heuristic,
-    "mean": mean_criterion,
-    "modified mean": modified_mean_criterion,
-    "scott": scott,
-    "silverman": silverman,
-}
 
 
 def _spread_rule(X: Any, delta: float) -> float:
@@ -166,9 +151,7 @@ def _resolved(variance: float, X: Any) -> float:
 
 def _neighbours(samples: Any, variance: float, groups: IndexArray | None = None) -> float:
     """Return gamma by the rule of `neighbours` for distinct samples in random order, from rows of this variance.
-
-    groups, (m,), has the group of each sample, of which no other sample is its neighbour; negative for one that is in
-    none.
+    groups, (m,), has the group of each sample, of which none is its neighbour; negative for none.
     """
     scale = _inverse(samples.shape[1] * variance)
     if variance == 0 or samples.shape[0] < 2:

@@ -73,9 +73,8 @@ class Kernel(ABC):
 
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> Kernel:
-        """Return the kernel of this class for samples such as X, (n, d), of these weights, (n,).
-
-        gamma is the user's parameter; needs_origin says whether the model depends on where the features' origin is.
+        """Return the kernel of this class for samples such as X, (n, d), of these weights, (n,), by the user's gamma.
+        needs_origin says whether the model depends on where the features' origin is.
         """
         return cls()
 
@@ -95,9 +94,8 @@ class Kernel(ABC):
 
     @abstractmethod
     def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
-        """Return k between prepared rows, shape (n_left, n_right), in their dtype; written to out when given.
-
-        Values of float64 rows are rounded where out is of float32.
+        """Return k between prepared rows, shape (n_left, n_right), in their dtype or that of out, which is written to
+        if given.
         """
 
     def sums(self, left: Rows, right: Rows, coefficients: FloatArray) -> FloatArray:
@@ -122,19 +120,17 @@ class Kernel(ABC):
         raise NotImplementedError
 
     def weight_vector(self, vectors: Rows, coefficients: FloatArray) -> WeightVector | None:
-        """Return x -> sum_i c_i k(v_i, x) without the v_i; None where the feature map is not explicit.
-
-        vectors are (n, d) and not prepared, coefficients (n,).
+        """Return x -> sum_i c_i k(v_i, x), v (n, d) not prepared, c (n,), without the v_i; None without an explicit
+        map.
         """
         if not self.explicit:
             return None
         return WeightVector(self, np.asarray(self.prepare(vectors).T @ coefficients, dtype=np.float64))
 
     def far_score(self, vectors: Rows, coefficients: FloatArray) -> float | None:
-        """Return the limit of sum_i c_i k(v_i, x) as all features of x grow alike beyond bounds, which may be infinite.
+        """Return the limit of sum_i c_i k(v_i, x), v not prepared, as all features of x grow alike; it may be infinite.
 
-        vectors are (n, d) and not prepared, coefficients (n,). None where nothing is known, or where rows far out in
-        another direction score the opposite.
+        None where nothing is known, or where rows far out in another direction score the opposite.
         """
         return 0.0 if self.local else None
 

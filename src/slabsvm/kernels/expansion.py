@@ -1,12 +1,10 @@
 """Expansions x -> sum_i c_i k(x_i, x): what a fitted kernel model is, on new rows, and which samples are near these.
 
-Under the RBF kernel the samples' mass at x, sum_i |c_i| exp(-gamma |x - x_i|^2), is a soft minimum of squared
-distances. Each sample's share of it is a weight p_i(x), and
+Each sample's share of the RBF kernel's mass at x, sum_i |c_i| exp(-gamma |x - x_i|^2), is a weight p_i(x), and
 
     D_j(x) = gamma sum_i p_i(x) (x_j - x_ij)^2
 
-is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020). They add up to the
-mean exponent, which is minus one part of the logarithm of the mass; the other says how many samples are near.
+is how far x is, in feature j, from the samples that are near (Kauffmann, Mueller, Montavon 2020).
 
 A function f of sums over samples that is no distance, such as a reconstruction error, is followed along the straight
 line from the mean of the near samples, sum_i p_i x_i, to x. What it changes by is the sum over features of
@@ -44,8 +42,7 @@ NEIGHBOUR_BYTES = 2**22
 NEGLIGIBLE = 1e-20
 # What is typical is read off so many samples: their order is a hash, and as good as random.
 TYPICAL_ROWS = 256
-# How far a line goes, in bandwidths 1/sqrt(gamma): kernel values are exp(-36) there. And the nodes of an integral along
-# it, by Gauss and Legendre.
+# How far a line goes, in bandwidths 1/sqrt(gamma), where kernel values are exp(-36); Gauss-Legendre nodes along it.
 REACH = 6.0
 NODES = 16
 # Distances of rows so far out that squares overflow add up to this.
@@ -90,9 +87,8 @@ class Expansion:
             yield rows, sums
 
     def by_feature(self, X: Any) -> FloatArray:
-        """Return what each feature adds to one sum at each row of X, (n_rows, n_features), of an additive kernel.
-
-        A row that is zero but for one feature has what this one adds: a feature that is zero adds nothing.
+        """Return what each feature adds to one sum at each row of X, (n_rows, n_features), of an additive kernel, of
+        which a feature that is zero adds nothing.
         """
         rows = sp.csr_array(X)
         alone = sp.csr_array((rows.data, rows.indices, np.arange(rows.nnz + 1)), shape=(rows.nnz, rows.shape[1]))
@@ -102,13 +98,12 @@ class Expansion:
 
     @ONE_BLAS_THREAD
     def log_mass(self, X: Any, *, own: bool = False, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
-        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a local kernel.
+        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a local kernel, of the last of
+        several sums.
 
-        It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
-        coefficients count. -inf for rows whose distances overflow.
-
-        own says that the rows are samples themselves: that sample does not count for them. apart has the groups of
-        rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
+        It does not underflow; -inf for rows whose distances overflow. own says that rows are samples, which do not
+        count for themselves. apart has the groups of rows, (n_rows,), and of samples, (n,), which do not count for
+        their own.
         """
         kernel = self.kernel
         assert kernel is not None
@@ -167,12 +162,8 @@ class SoftNeighbours:
 
     def distances(self, X: Any) -> SoftDistances:
         """Return how far each row of X, (n, d) dense or CSR, is from the samples near it."""
-        n_rows, n_features = X.shape
-        found = SoftDistances(
-            distances=np.empty((n_rows, n_features)),
-            sums=np.empty((n_rows, *self.coefficients.shape[1:])),
-            log_mass=np.empty(n_rows),
-        )
+        n_rows = X.shape[0]
+        found = SoftDistances(np.empty(X.shape), np.empty((n_rows, *self.coefficients.shape[1:])), np.empty(n_rows))
         for rows, some, exponents in self._stretches(X):
             found.sums[rows] = self._sums(exponents)
             weights, found.log_mass[rows] = self._weights(exponents)

@@ -16,22 +16,18 @@ from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
 from slabsvm.runtime.objects import Number
 
-# Bytes of a block that are computed in one piece. Small pieces keep the exponential in the cache but starve the matrix
-# product: measured at 20,000 columns, pieces of 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower than these.
+# Bytes of a block that are computed at once: at 20,000 columns, 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower.
 TILE_BYTES = 2**25
-# Sums are taken over tiles of such a side that the product is one of those that OpenBLAS computes without packing, of
-# at most so many multiplications; of many features, where the side would be less than LEAST_SIDE, over larger ones. At
-# 16 features this is a third faster than blocks of whole rows. FEW_ROWS are not worth the copy of the other side.
+# Sums are taken over tiles of which OpenBLAS computes products without packing, at most so many multiplications, or of
+# LEAST_SIDE: at 16 features a third faster than whole rows. FEW_ROWS are not worth the copy of the other side.
 SMALL_PRODUCT = 10**6
 LEAST_SIDE = 160
 FEW_ROWS = 8
-# A product's exponent is off by this times gamma |x - c|^2. Dense rows for which that is more than FINE are subtracted
-# from each other; CSR rows for which it is typically more than COARSE are refused.
+# A product's exponent is off by this times gamma |x - c|^2: above FINE rows are subtracted, above COARSE refused.
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 FINE = 1e-9
 COARSE = 1e-5
-# float32 values are no smaller than exp(LEAST_EXPONENT), 4e-18, which no sum of them can tell from 0: with numbers
-# below 1e-38 a processor takes ten times as long.
+# float32 values are at least exp(LEAST_EXPONENT), 4e-18: below 1e-38 a processor takes ten times as long.
 LEAST_EXPONENT = -40.0
 # Rows are infinitely far where gamma |x - c|^2 is more than this share of the largest number.
 FARTHEST = 1e-8
@@ -41,15 +37,13 @@ FARTHEST = 1e-8
 class RBF(Kernel):
     """k(x, z) = exp(-gamma |x - z|^2), from one matrix product and one exponential in place.
 
-    With a row written as (sqrt(2 gamma) x, -gamma |x|^2, 1), the exponent is its product with the other row's
-    (sqrt(2 gamma) z, 1, -gamma |z|^2). Dense data are centred first, which changes no distance and much rounding: the
-    exponent is off by about 4 eps gamma |x - c|^2.
+    The exponent is the product of a row (sqrt(2 gamma) x, -gamma |x|^2, 1) with another (sqrt(2 gamma) z, 1, -gamma
+    |z|^2). Dense data are centred first: the exponent is off by about 4 eps gamma |x - c|^2.
     """
 
     gamma: Annotated[float, Number(above=0.0)]
     centre: Centre = None  # c, subtracted from every row; None for sparse data, whose zeros it would destroy
-    # Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact however far from c the rows are. For dense
-    # data alone.
+    # Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact. For dense data alone.
     differences: bool = field(default=False, kw_only=True)
 
     single_precision = True
@@ -63,9 +57,8 @@ class RBF(Kernel):
 
     @classmethod
     def at(cls, gamma: float, X: Rows, weights: FloatArray) -> RBF:
-        """Return the kernel for samples such as X, (n, d), of these weights, (n,): as exact as they need it.
-
-        Raises ValueError for CSR rows so far from the origin that no product of them tells their distances.
+        """Return the kernel for samples such as X, (n, d), of weights (n,), as exact as they need it; ValueError for
+        CSR rows too far from the origin.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(X):
@@ -83,9 +76,8 @@ class RBF(Kernel):
         return cls(gamma, centre, differences=not ROUNDING * farthest <= FINE)
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
-        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2); x itself for differences.
-
-        A row so far out that products of it may overflow is (0, -inf, 1): infinitely far from all.
+        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2), or (0, -inf, 1) too far out; x for
+        differences.
         """
         n_samples, n_features = X.shape
         if sp.issparse(X) and self.centre is not None:

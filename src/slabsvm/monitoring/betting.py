@@ -5,16 +5,12 @@ Let a bag hold m scores, and let s be the next one. With U uniform on (0, 1) and
     p = (#{b in bag: b < s} + U (#{b in bag: b = s} + 1)) / (m + 1).
 
 Then s joins the bag. If reference and stream are exchangeable, p-values of successive rows are independent and uniform
-on (0, 1), exactly, whatever the distribution of scores, ties included (Vovk, Gammerman, Shafer 2005, theorem 11.1):
-given the bag with s in it, s is as likely to be any of its members. p-values against a *fixed* reference are not: they
-share its chance. With n reference rows the rate of p <= alpha is alpha only to about sqrt(alpha (1 - alpha) / n), and
-whoever looks long enough finds the difference.
+on (0, 1), exactly, whatever the distribution of scores, ties included (Vovk, Gammerman, Shafer 2005, theorem 11.1).
+p-values against a *fixed* reference of n rows are not: the rate of p <= alpha is alpha only to about
+sqrt(alpha (1 - alpha) / n), and whoever looks long enough finds the difference.
 
 **A bag of bounded size** keeps the promise if what leaves it is drawn at random from all of it, the new score among the
-rest. (A reservoir, which keeps a new score the less often the later it comes, would not do.) Of the reference a share
-of about exp(-r / m) is left after r rows more than the bag holds, m.
-
-Random numbers depend on the seed and the row's number alone, so that a stream may be cut into any batches.
+rest. Random numbers depend on the seed and the row's number alone, so that a stream may be cut into any batches.
 
 A *bet* is a density f on (0, 1), chosen before the p-value is seen. Whoever stakes 1 has f(p) afterwards: 1 on average
 where p is uniform. Several bets are made at once, each from several moments on:
@@ -119,20 +115,9 @@ HORIZON = 100.0
 # p-values to one end, outliers a few of them to 0, a change of scale both to and from the middle.
 FIXED = (
     # a, b, share
-    (0.5, 1.0, 1.0),
-    (0.75, 1.0, 1.0),
-    (0.9, 1.0, 1.0),
-    (1.0, 1.3, 1.0),
-    (1.0, 2.0, 1.0),
-    (1.0, 0.5, 1.0),
-    (1.0, 0.75, 1.0),
-    (1.0, 0.9, 1.0),
-    (1.3, 1.0, 1.0),
-    (2.0, 1.0, 1.0),
-    (0.7, 0.7, 1.0),
-    (1.5, 1.5, 1.0),
-    (0.1, 1.0, 0.05),
-    (0.1, 1.0, 0.2),
+    *((0.5, 1.0, 1.0), (0.75, 1.0, 1.0), (0.9, 1.0, 1.0), (1.0, 1.3, 1.0), (1.0, 2.0, 1.0)),
+    *((1.0, 0.5, 1.0), (1.0, 0.75, 1.0), (1.0, 0.9, 1.0), (1.3, 1.0, 1.0), (2.0, 1.0, 1.0)),
+    *((0.7, 0.7, 1.0), (1.5, 1.5, 1.0), (0.1, 1.0, 0.05), (0.1, 1.0, 0.2)),
 )
 A, B, _SHARE = np.array(FIXED).T
 LOG_BETA, LOG_SHARE = betaln(A, B), np.log(_SHARE)
@@ -168,12 +153,8 @@ class Betting:
 
     def begun(self, shape: tuple[int, ...] = ()) -> Wealth:
         """Return what is there before the first row."""
-        return Wealth(
-            0,
-            np.full((*shape, N_BETS), -np.inf),
-            np.zeros((*shape, len(MEMORIES), len(self.edges) - 1)),
-            np.full(shape, 0.0 if self.proper else -np.inf),
-        )
+        bets, bins = (*shape, N_BETS), (*shape, len(MEMORIES), len(self.edges) - 1)
+        return Wealth(0, np.full(bets, -np.inf), np.zeros(bins), np.full(shape, 0.0 if self.proper else -np.inf))
 
     def after(self, wealth: Wealth, below: FloatArray, above: FloatArray) -> Wealth:
         """Return the wealth after a p-value, (...), given with 1 less it."""

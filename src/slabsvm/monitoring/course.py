@@ -5,13 +5,12 @@ Let b_1, b_2, ... be 0 or 1, with mu_i the probability of 1 given all before. Fo
 
     exp(l sum_i b_i) / prod_i (1 - mu_i + mu_i e^l)
 
-is a martingale from 1. As log(1 - mu + mu e^l) is concave in mu, the product is at most (1 - m + m e^l)^n, with m the
-mean of the mu_i. A mean over several l > 0 is more than 2/delta at the true m with probability at most delta/2, ever
-(Ville): the lower bound is the least m where it is not. The upper bound is the lower one of 1 - b_i.
+is a martingale from 1, whose product is at most (1 - m + m e^l)^n, with m the mean of the mu_i. A mean over several
+l > 0 is more than 2/delta at the true m with probability at most delta/2, ever (Ville): the lower bound is the least m
+where it is not. The upper bound is the lower one of 1 - b_i.
 
-The *window* begins with the block of w rows before the current one, and has w to 2w rows (fewer at first). The window
-that begins with block j, from 0, is given delta = (1 - confidence) / ((j + 1) (j + 2)), so that all bounds, of all
-windows at all their rows, hold at once with probability `confidence` or more.
+The *window* begins with the block of w rows before the current one. Beginning with block j, from 0, it is given
+delta = (1 - confidence) / ((j + 1) (j + 2)), so that all bounds hold at once with probability `confidence` or more.
 
 References
 ----------
@@ -111,8 +110,7 @@ def _lower(rows: FloatArray, yes: FloatArray, error: FloatArray) -> FloatArray:
     return np.asarray(low)
 
 
-# What is counted of each row: whether it is rejected; where it is known to be good, whether it is accepted; where it is
-# known to be an outlier, whether it is rejected.
+# The share of rows that are rejected; of those known to be good, accepted; of known outliers, rejected.
 RATES = ("rejection", "recall", "detection")
 GOOD, OUTLIER = 1, -1
 # Points of the history kept: when there are so many, every second stays, and new ones come half as often.
@@ -155,8 +153,7 @@ class Course:
     log_level: float  # the log wealth at which a test raises an alarm
     tallies: tuple[Tally, ...]  # one for each of RATES
     history: History  # of each point the row's number, each test's log wealth, and each tally's counts
-    # The number of rows and of alarms, and the row, from 1, of the first alarm, or of the last one where tests start
-    # anew after each; 0 where there is none
+    # Rows and alarms, and the row, from 1, of the first alarm, or the last where tests start anew; 0 for none
     n_rows: Annotated[int, COUNT] = 0
     n_alarms: Annotated[int, COUNT] = 0
     alarm_row: Annotated[int, COUNT] = 0
@@ -198,9 +195,8 @@ class Course:
             return after
         if not self.once:
             # Stakes are new; histograms keep what they have learned.
-            tests = tuple(
-                replace(test, wealth=replace(test.betting.begun(), counts=test.wealth.counts)) for test in tests
-            )
+            begun = (replace(test.betting.begun(), counts=test.wealth.counts) for test in tests)
+            tests = tuple(replace(test, wealth=wealth) for test, wealth in zip(tests, begun, strict=True))
         return replace(after, tests=tests, n_alarms=self.n_alarms + 1, alarm_row=after.n_rows)
 
 

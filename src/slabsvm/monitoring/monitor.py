@@ -29,8 +29,7 @@ from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
-# With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4
-# rows or more on average.
+# Of two tests, each at c by row t with probability at most t/c, the first alarm comes after c/4 rows or more.
 RUNS_OF_TWO = 4
 # One in so many reference rows of a classifier says how large the classes are, and is not ranked among.
 PLACING = 8
@@ -40,9 +39,8 @@ HELD_OUT, LEFT_OUT = "held-out", "leave-one-out"
 REMEDY = "Give rows that the estimator has not learned: fit(X)."
 # Rows that the estimator has not learned are refused for learned ones with this probability at most.
 BY_CHANCE = 1e-2
-# So many reference rows, in units of the square root of their number, may repeat others. Of 300 with .02 such rows the
-# share of 200 streams of 1,000 rows that raised a false alarm was .01 at alpha .01 and .05 at .05; with none .01 and
-# .06; with .04, which is more than this, .045 and .10.
+# So many reference rows, over the root of their number, may repeat others. Of 300 with .02 such rows .01 of streams of
+# 1,000 raised a false alarm at alpha .01 and .05 at .05; with .04, which is more than this, .045 and .10.
 HIDDEN_REPEATS = 1 / 3
 
 
@@ -57,9 +55,8 @@ class DriftMonitor(BaseEstimator):
     Parameters
     ----------
     estimator : fitted detector
-        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier` (of which
-        the shares of the predicted classes are tested too), or a pipeline. Do not refit it while it is monitored: its
-        new scores would be a change.
+        Any that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier` (of which the shares of the
+        predicted classes are tested too), or a pipeline. Do not refit it while it is monitored.
     alpha : float in (0, 1), default=0.01
         The probability of ever raising a false alarm. If there are two tests, each has half of it.
     run_length : int, default=None
@@ -69,8 +66,7 @@ class DriftMonitor(BaseEstimator):
     confidence : float in (0, 1), default=0.95
         The probability with which all bounds of a rolling rate hold, at all rows at once.
     max_scores : int or None, default=100000
-        The number of scores that are kept to rank new ones among, 8 bytes each; None keeps all. Beyond it random scores
-        are forgotten, reference scores included.
+        Scores that are kept to rank new ones among, 8 bytes each; None keeps all. Beyond it random ones are forgotten.
     random_state : int, RandomState or None, default=0
         The seed of the random numbers that break ties.
 
@@ -92,10 +88,9 @@ class DriftMonitor(BaseEstimator):
     Notes
     -----
     The promise needs reference rows that the estimator has not learned; detectors of this package know theirs (except
-    from files saved with training=False), and `fit` refuses them. It assumes exchangeable rows: rows that come in an
-    order, such as a season's, are a change. An alarm stays raised until `fit` is called again, with recent rows as the
-    reference if these are the new normal. Bounds of rates hold whatever happens. They bound the mean over the window of
-    each row's probability, given the rows before it.
+    from files saved with training=False), and `fit` refuses them. Rows that come in an order, such as a season's, are a
+    change. An alarm stays raised until `fit` is called again. Bounds of rates hold whatever happens. They bound the
+    mean over the window of each row's probability, given the rows before it.
 
     References
     ----------
@@ -148,7 +143,7 @@ class DriftMonitor(BaseEstimator):
 
         Raises ValueError for parameters or rows that make no sense; if the estimator has learned many rows of X; or if
         X is None and the estimator has no such scores, or many of its training rows repeat others. Raises
-        sklearn.exceptions.NotFittedError for an estimator that is not fitted.
+        sklearn.exceptions.NotFittedError for an unfitted estimator.
 
         Parameters
         ----------
@@ -191,10 +186,9 @@ class DriftMonitor(BaseEstimator):
     def update(self, X: Any, y: Any = None) -> Readings:
         """Read rows of the stream in their order, in batches of any size, and return a reading for each.
 
-        Results do not depend on how the stream is divided into batches. (An estimator's score of a row may differ by
-        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.) Raises
-        ValueError for rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as
-        it was. Raises sklearn.exceptions.NotFittedError before `fit`.
+        Results do not depend on how the stream is divided into batches: scores that differ by less than 2^-30 of their
+        usual size count as equal. Raises ValueError for rows that the estimator refuses or cannot score, and for other
+        values in y; sklearn.exceptions.NotFittedError before `fit`.
 
         Parameters
         ----------
@@ -258,24 +252,16 @@ class DriftMonitor(BaseEstimator):
             lines.append(f"  ALARM      at row {self.alarm_row_:,}: the rows are no longer like the reference")
         else:
             lines.append(f"  ALARM      {counted(self.n_alarms_, 'alarm')}, the last at row {self.alarm_row_:,}")
-        found = {name: self.rate(name) for name in RATES}
-        lines += [
-            f"  {name:<10} {rate} of the last {counted(rate.n_rows, 'row')}"
-            for name, rate in found.items()
-            if rate.n_rows
-        ]
+        found = [(name, self.rate(name)) for name in RATES]
+        lines += [f"  {name:<10} {one} of the last {counted(one.n_rows, 'row')}" for name, one in found if one.n_rows]
         return "\n".join(lines)
 
     n_rows_ = property(lambda self: self.course_.n_rows, doc="The number of rows read.")
     alarm_ = property(lambda self: self.course_.n_alarms > 0, doc="Whether an alarm was raised.")
-    n_alarms_ = property(
-        lambda self: self.course_.n_alarms, doc="The number of alarms: at most one without run_length."
-    )
+    n_alarms_ = property(lambda self: self.course_.n_alarms, doc="The number of alarms, at most 1 without run_length.")
     alarm_row_ = property(lambda self: self.course_.alarm_row, doc="The row of the first alarm, or of the last; or 0.")
     log_evidence_ = property(lambda self: max(self.course_.log_values), doc="The logarithm of the (larger) evidence.")
-    log_level_ = property(
-        lambda self: self.course_.log_level, doc="The evidence's logarithm at which an alarm is raised."
-    )
+    log_level_ = property(lambda self: self.course_.log_level, doc="The logarithm at which an alarm is raised.")
 
 
 def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
@@ -288,9 +274,8 @@ def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
 def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     """Return the numbers of rows that are tested, (n,) each, by a fitted estimator, and whether it accepts them, (n,).
 
-    The first is a score, the larger the more normal, and a function of the row alone: of a calibrated detector the
-    graded p-value, of a classifier the largest of `decisions`, and of any other what it decides by. Of a
-    classifier the second is 0 for unknown, and the place of the class that is named, from 1.
+    The first is a score: the graded p-value of a calibrated detector, the largest of a classifier's `decisions`, or
+    what another decides by. Of a classifier the second is 0 for unknown, and the place of the class, from 1.
     """
     model, rows = final_estimator(estimator, X)
     if isinstance(model, OpenSetClassifier):
@@ -303,11 +288,9 @@ def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
     else:
         found = answer(model, rows)
         numbers, accepted = [found.values], found.accepted
-    if np.isnan(numbers[0]).any():
-        row = int(np.flatnonzero(np.isnan(numbers[0]))[0])
-        raise ValueError(
-            f"The score of row {row}, counted from 0, is NaN: the estimator cannot score it. Correct the row."
-        )
+    if (unknown := np.isnan(numbers[0])).any():
+        row = f"row {unknown.argmax()}, counted from 0,"
+        raise ValueError(f"The score of {row} is NaN: the estimator cannot score it. Correct the row.")
     return numbers, accepted
 
 

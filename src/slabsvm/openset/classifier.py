@@ -1,8 +1,7 @@
 """Open-set recognition: one detector for each known class, and "none of them" as an answer.
 
-Each class's model is learned from its samples alone. Scores of different models have different units, and are compared
-as conformal p-values, class by class (Mondrian: Vovk, Gammerman, Shafer 2005). `slabsvm.openset.rules` says how the
-models decide, alone or with a classifier.
+Scores of different models have different units, and are compared as conformal p-values, class by class (Mondrian: Vovk,
+Gammerman, Shafer 2005). `slabsvm.openset.rules` says how the models decide, alone or with a classifier.
 """
 
 from __future__ import annotations
@@ -58,16 +57,13 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     Parameters
     ----------
     estimator : detector, default=None
-        A detector that learns from positives alone, or a pipeline that ends in one; its kernel must not be precomputed.
-        None is `OneClassSlabSVM()`.
+        A detector, or a pipeline that ends in one; its kernel must not be precomputed. None is `OneClassSlabSVM()`.
     classifier : classifier, default=None
-        It chooses between classes, for example `SVC()`: any classifier of scikit-learn's kind, or a pipeline, with
-        decision_function or predict_proba. It learns the samples that the models learn, all classes at once. None
-        leaves the choice to the models.
+        It chooses between classes, for example `SVC()`: a classifier or pipeline with decision_function or
+        predict_proba, which learns the samples that the models learn. None leaves the choice to the models.
     unknown_label : str, int or "auto", default="auto"
-        The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" beside
-        words; beside numbers -1, or one less than the least class if that is negative. Classes True and False are
-        answered as 1 and 0, so that -1 is possible.
+        The answer of `predict` for a sample of no known class. "auto" is "unknown" beside words; beside numbers -1, or
+        one less than the least class if that is negative. Classes True and False are answered as 1 and 0.
     alpha : float in (0, 1), default=0.05
         The share of new samples of a known class that its model may reject. Half of each class's samples calibrate its
         model, and each class needs 1/alpha - 1 of these. The model of a class with only n rejects samples below all of
@@ -75,10 +71,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         share of all new samples of known classes that may be unknown, and takes somewhat more than 1/alpha calibration
         samples in all.
     n_jobs : int or None, default=None
-        The number of models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context; -1 is
-        all.
+        Models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
     random_state : int, RandomState or None, default=0
-        The seed that draws held-out rows. It is the same in each class, so a model depends on its class alone.
+        The seed that draws held-out rows, the same in each class.
 
     Attributes
     ----------
@@ -175,12 +170,10 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         self.unknown_label_ = unknown_label_for(self.classes_, self.unknown_label)
         self.seed_ = seed_of(self.random_state)
         rows = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
-        calls = (
-            delayed(_fitted_to_class)(
-                self._unfitted(), _safe_indexing(X, own), label, _check_method_params(X, fit_params, indices=own)
-            )
-            for label, own in zip(self.classes_.tolist(), rows, strict=True)
-        )
+        calls = []
+        for label, own in zip(self.classes_.tolist(), rows, strict=True):
+            given = _check_method_params(X, fit_params, indices=own)
+            calls.append(delayed(_fitted_to_class)(self._unfitted(), _safe_indexing(X, own), label, given))
         learned = parallel(calls, self.n_jobs)
         self.models_ = [model for model, _ in learned]
         self.__dict__.pop("classifier_", None)
@@ -197,8 +190,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def decisions(self, X: Any) -> FloatArray:
         """Return each class's decision for each row, shape (n_samples, n_classes): >= 0 if its model accepts the row.
 
-        This is the graded p-value less the largest rejected one, which is comparable between classes. With a classifier
-        the p-values are those of `p_values`.
+        This is the graded p-value, of those of `p_values`, less the largest rejected one: comparable between classes.
         """
         X = self._checked_rows(X)
         return self.rule_.answers(X, self.n_jobs)[1] - self.rule_.levels(self.alpha)
@@ -209,9 +201,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         return table[:, 1] - table[:, 0] if table.shape[1] == 2 else table
 
     def p_values(self, X: Any) -> FloatArray:
-        """Return each class's conformal p-value of each row, shape (n_samples, n_classes).
+        """Return each class's conformal p-value of each row, shape (n_samples, n_classes): no probabilities of classes.
 
-        p-values are not probabilities of classes: rows do not sum to 1, and a sample may be normal for two classes.
         With a classifier, the p-value is the share of held-out samples, of all classes, whose confidence in their best
         class is no larger than this row's confidence in the class.
         """
@@ -250,9 +241,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             )
         return ConformalDetector(detector, alpha=self.alpha, random_state=self.seed_)
 
-    def _with_classifier(
-        self, alone: DetectorRule, X: Any, rows: list[IndexArray], sample_weight: Any
-    ) -> ClassifierRule:
+    def _with_classifier(self, alone: DetectorRule, X: Any, rows: list[IndexArray], weights: Any) -> ClassifierRule:
         """Fit the classifier to the rows that the models have learned; return the rule of both."""
         if len(rows) < 2:
             raise ValueError(
@@ -261,9 +250,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             )
         # A class too small to hold rows out has learned those that calibrate its model.
         pairs = zip(self.models_, rows, strict=True)
-        kept = [
-            own[:0] if isinstance(model.estimator, FrozenEstimator) else own[model.held_out_] for model, own in pairs
-        ]
+        kept = [own[:0] if isinstance(one.estimator, FrozenEstimator) else own[one.held_out_] for one, own in pairs]
         held = np.concatenate(kept)
         if not len(held):
             raise ValueError(
@@ -271,7 +258,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             )
         learned = [np.setdiff1d(own, some) for own, some in zip(rows, kept, strict=True)]
         places = [np.repeat(np.arange(len(rows)), [len(own) for own in some]) for some in (learned, kept)]
-        weights, taught = checked_weights(sample_weight, X), np.concatenate(learned)
+        weights, taught = checked_weights(weights, X), np.concatenate(learned)
         given = {} if weights is None else routed(self.classifier, weights[taught])
         classifier = clone(self.classifier).fit(_safe_indexing(X, taught), self.classes_[places[0]], **given)
         counts = None if weights is None else weights[held]
@@ -301,10 +288,9 @@ def _without_weightless(
 def _fitted_to_class(
     model: ConformalDetector, X: Any, label: Any, parameters: Mapping[str, Any]
 ) -> tuple[ConformalDetector, list[Warned]]:
-    """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
+    """Fit the model of one class in a joblib worker; also return the warnings of the fit.
 
     A class of one or two samples has none to hold out: they are learned, and calibrate too, as no p-value is below 1/3.
-    A single sample is repeated, which changes no model of this package. Also returns the warnings of the fit.
     """
     count = _num_samples(X)
     try:

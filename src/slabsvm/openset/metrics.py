@@ -67,9 +67,8 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
 
     References
     ----------
-    P. Mendes Junior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 106, 2017: the
-    macro-averaged open-set F-measure, which leaves "unknown" out. A. Bendale, T. Boult, "Towards open set deep
-    networks", CVPR 2016, counts it.
+    P. Mendes Junior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 106, 2017, leave
+    "unknown" out. A. Bendale, T. Boult, "Towards open set deep networks", CVPR 2016, count it.
     """
     truth, answers = _labels(y_true, y_pred)
     if truth.dtype.kind != "O" and (truth.dtype.kind in "US") != isinstance(unknown_label, str):
@@ -87,9 +86,8 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
 
 
 def known_unknown_auroc(y_true: Any, scores: Any, unknown_label: Any) -> float:
-    """Return the area under the ROC curve of known against unknown, by each sample's largest score.
-
-    y_true is of shape (n_samples,), scores of shape (n_samples, n_classes).
+    """Return the area under the ROC curve of known against unknown, y_true (n_samples,), by the largest of each row of
+    scores, (n_samples, n_classes).
     """
     table, known, _ = _scored(y_true, scores, None, unknown_label)
     return float(roc_auc_score(known, table.max(axis=1)))
@@ -137,9 +135,8 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
     """Return the scores, which samples are known, and which of these have their largest score in their own column."""
     table, truth = np.asarray(scores, dtype=np.float64), column_or_1d(y_true)
     if table.ndim != 2:
-        raise ValueError(
-            f"Scores must be a table with a column for each known class; these have the shape {table.shape}."
-        )
+        shape = f"these have the shape {table.shape}."
+        raise ValueError(f"Scores must be a table with a column for each known class; {shape}")
     check_consistent_length(truth, table)
     if np.isnan(table).any():
         raise ValueError("A score is NaN, which cannot be ranked.")

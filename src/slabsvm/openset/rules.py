@@ -14,10 +14,9 @@ which is mostly the classifier's own, since its confidence in others is less tha
 ranked by s(x) = max_k s_k(x) among the held-out rows of all classes: p = (1 + #{i: s(x_i) <= s(x)}) / (N + 1). P and C
 depend on each other, so that Fisher's own quantiles would be wrong; the rank needs none.
 
-The promise. Held-out rows are learned by neither detectors nor classifier. P and C of a held-out row count the row
-itself, as those of a new row do, and leave the new row out, which can only lower them. So p is what it would be by an
-order that treats held-out rows and the new one alike, or larger: P(p <= alpha) <= alpha for a new row of the classes in
-the shares that the held-out ones have. It is an average over classes.
+The promise. P and C of a held-out row, which nothing has learned, count the row itself, as those of a new row do, and
+leave the new row out, which can only lower them. So P(p <= alpha) <= alpha for a new row of the classes in the shares
+that the held-out ones have: an average over classes.
 """
 
 from __future__ import annotations
@@ -88,15 +87,17 @@ class DetectorRule:
     def levels(self, rate: float) -> FloatArray:
         """Return the least score with which each class's name stands, shape (n_classes,): the largest rejected p-value.
 
-        A class with too few samples would accept everything beside classes with enough: it gets its strictest level.
-        Where all classes have too few, nothing is rejected.
+        A class with too few samples gets its strictest level. Where all classes have too few, nothing is rejected.
         """
-        levels = np.array([model.level(rate) for model in self.models])
+        levels = self._own_levels(rate)
         return np.where(levels > 0, levels, self.steps) if levels.any() else levels
+
+    def _own_levels(self, rate: float) -> FloatArray:
+        return np.array([model.level(rate) for model in self.models])
 
     def too_few(self, rate: float) -> str:
         """Return a warning of the classes that have too few samples for a rate, or nothing."""
-        few = np.array([model.level(rate) == 0 for model in self.models])
+        few = self._own_levels(rate) == 0
         if not few.any():
             return ""
         return (
@@ -107,9 +108,8 @@ class DetectorRule:
 
     def far_accepted(self, rate: float) -> BoolArray:
         """Return which classes accept rows infinitely far away: their models give these more than their level."""
-        levels = np.array([model.level(rate) for model in self.models])
         far = np.array([model.far_p_value_ for model in self.models])
-        return np.asarray(far > np.maximum(levels, self.steps) * (1 + WHOLE))
+        return np.asarray(far > np.maximum(self._own_levels(rate), self.steps) * (1 + WHOLE))
 
     def warnings_at(self, rate: float) -> list[str]:
         """Return what is to be warned of, or empty texts."""

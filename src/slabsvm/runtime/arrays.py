@@ -19,8 +19,7 @@ Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array
 # Terms are multiplied by this power of two, and their sum divided by it: terms that underflow are negligible in it.
 UNIT = 2.0**-600
 
-# What a solver computes or copies a piece at a time takes so many bytes: small beside the memory of a fit, and large
-# beside the cost of a call.
+# What is computed at a time takes so many bytes: little beside a fit, and much beside the cost of a call.
 PIECE_BYTES = 2**25
 # Bytes that right-hand CSR rows may take when they are laid out densely.
 DENSE_BYTES = 2**25
@@ -43,9 +42,8 @@ def stacked(tables: Sequence[Any]) -> Any:
 
 
 def product(rows: Any, coefficients: FloatArray) -> FloatArray:
-    """Return rows @ coefficients, (n, d) dense or CSR by (d,) or (d, q): never NaN, infinite only where the sum is.
-
-    All rows and coefficients are finite, and the latter at most 1e60.
+    """Return rows @ coefficients, (n, d) dense or CSR by (d,) or (d, q), of finite numbers: infinite only where the sum
+    is.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.asarray(rows @ coefficients)

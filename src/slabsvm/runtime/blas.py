@@ -1,9 +1,8 @@
 """Threads: one for BLAS and LAPACK, so that results do not depend on their number, and calls made in others.
 
 BLAS divides a product among its threads in shapes that depend on their number, and rounding errors depend on the
-shapes. What a fitted model or a score is made of is therefore computed inside `ONE_BLAS_THREAD`. The threads of BLAS
-also slow down small solves, as of a descent, up to sevenfold. Inside, what underflows is 0, whatever the caller's
-`numpy.errstate` makes of it elsewhere: kernel values of rows far from each other do.
+shapes. So what a fitted model or a score is made of is computed inside `ONE_BLAS_THREAD`. Inside, what underflows is 0,
+whatever the caller's `numpy.errstate` makes of it: kernel values of rows far from each other do.
 """
 
 from __future__ import annotations
@@ -46,13 +45,11 @@ class _Inside:
 class _OneBlasThread(ContextDecorator):
     """While any thread is inside, BLAS runs on one thread; large work is divided among Python's threads instead.
 
-    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it.
+    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it. An
+    interrupt may arrive before the first line of `__exit__`, which then never runs: whoever enters next finds on the
+    stack that the function has ended, and takes its place.
 
-    An interrupt may arrive before the first line of `__exit__`, which then never runs. Who is inside is therefore
-    looked for on the stack: whoever enters next finds that the function has ended, and takes its place.
-
-    From version 3.8 on threadpoolctl obeys the thread that first asked anything of OpenBLAS, as long as it lives, and
-    ignores all others without a word. Whoever asks here is obeyed.
+    From version 3.8 on threadpoolctl obeys the thread that first asked anything of OpenBLAS, as long as it lives.
     """
 
     def __init__(self) -> None:
@@ -157,9 +154,8 @@ def apart(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
     """Return what a call returns, or raise what it raises, with one thread of BLAS.
 
     Python looks at an interruption between instructions of the main thread, and not inside of a call of LAPACK. It
-    waits for another thread here instead, and goes on at once when interrupted; the call ends by itself, and what it
-    finds is dropped. Other threads than the main one make the call themselves. It must not hold the interpreter's lock:
-    NumPy's do not, most of `scipy.linalg` do.
+    waits for another thread here instead, and goes on at once when interrupted; the call ends by itself. It must not
+    hold the interpreter's lock: NumPy's do not, most of `scipy.linalg` do.
     """
     if threading.current_thread() is not threading.main_thread():
         return call(*args, **named)
@@ -186,8 +182,7 @@ TRIES = 3
 def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
     """Return what calls, made by `delayed`, return, in their order; raise CancelledError where none of TRIES ends.
 
-    On a Dask cluster joblib gives a call's rows to one worker alone. When it dies, Dask cancels the calls that are in
-    want of them: all are then made anew.
+    When a Dask worker dies that holds a call's rows, Dask cancels the calls in want of them: all are made anew.
     """
     made, tried = list(calls), 0
     while True:

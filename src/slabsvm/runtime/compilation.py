@@ -14,8 +14,7 @@ from typing import Any
 
 from slabsvm.runtime.blas import apart
 
-# Interrupted, an import of numba leaves a part of it behind, with which none succeeds in this process any more.
-# It ships no types.
+# An interrupted import of numba leaves a part behind, with which none succeeds. It ships no types.
 _caching: Any = apart(importlib.import_module, "numba.core.caching")
 _numba: Any = importlib.import_module("numba")
 _FunctionCache: Any = _caching.FunctionCache

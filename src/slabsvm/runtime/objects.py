@@ -30,11 +30,10 @@ INTEGERS = ("i8", "i4")
 def atomic(method: Method) -> Method:
     """Return a method that changes its object once, when it has succeeded.
 
-    The method works on a copy, whose attributes are taken over by one assignment: an exception at any moment,
-    KeyboardInterrupt among them, leaves the object unchanged, and a thread that uses it meanwhile sees the old
-    attributes. They are replaced, never changed in place. A method that returns its object returns the one that it was
-    called on. scikit-learn's configuration is as before, too: interrupted inside of its own `config_context`, it would
-    go on without validation of parameters in this thread.
+    The method works on a copy, whose attributes are taken over by one assignment: an exception at any moment leaves the
+    object unchanged, and a thread that uses it meanwhile sees the old attributes. scikit-learn's configuration is as
+    before, too: interrupted inside of its `config_context`, it would go on without validation of parameters in this
+    thread.
     """
 
     @functools.wraps(method)
@@ -59,10 +58,8 @@ def seed_of(random_state: Any) -> int:
 
 
 class cached_property(functools.cached_property[Value_co]):  # noqa: N801 - as that of functools
-    """`functools.cached_property` as it is from Python 3.12 on: without a lock.
-
-    Before, threads waited for each other at each property's one lock, and a process forked while it was held waited for
-    ever. Two threads that ask one object at once may both compute the value.
+    """`functools.cached_property` as it is from Python 3.12 on, without a lock, on which threads and forked processes
+    wait.
     """
 
     def __init__(self, compute: Callable[[Any], Value_co]) -> None:

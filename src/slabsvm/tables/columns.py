@@ -53,12 +53,7 @@ class TableError(ValueError):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        column: str | None = None,
-        row: int | None = None,
-        remedy: tuple[str, str] | None = None,
+        self, what: str, *, column: str | None = None, row: int | None = None, remedy: tuple[str, str] | None = None
     ) -> None:
         where = [] if row is None else [f"row {row + 1:,}"]
         where += [] if column is None else [f"column {shown(column)}"]
@@ -108,9 +103,8 @@ class Cells:
         return self.values[row] if self.levels is None else self.levels[self.values[row]]
 
     def kind(self) -> str:
-        """Return "number", "boolean", "time", "text" or "other": what all that are there are; of several kinds texts.
-
-        Those that are no numbers, texts or times are "other", whatever is beside them.
+        """Return "number", "boolean", "time", "text" or "other": what all that are there are; of several kinds "text",
+        unless one is "other".
         """
         if self.levels is None:
             return {"b": "boolean", "M": "time"}.get(self.values.dtype.kind, "number")
@@ -161,8 +155,7 @@ class Cells:
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
         """Return cells of float64, NaN where one is missing; refuse what is no number, or infinite.
 
-        Texts are read as numbers of a writing, one of `texts.WRITINGS`; those that stand for nothing are gaps. An error
-        says what helps, and more of it while a table is learned.
+        Texts are read as numbers of a writing, one of `texts.WRITINGS`. An error says more while a table is learned.
         """
         learned = "booleans" if boolean else "numbers"
         if self.levels is not None:
@@ -187,9 +180,8 @@ class Cells:
         return cells
 
     def read(self, reader: Callable[[list[Any]], FloatArray], learned: str, *, learning: bool) -> Cells:
-        """Return the numbers that a reader makes of the levels, (k,); refuse those of which it makes NaN.
-
-        Texts that stand for nothing, such as "-", are gaps.
+        """Return the numbers that a reader makes of the levels, (k,); refuse those of which it makes NaN, but "-" and
+        such.
         """
         assert self.levels is not None, "numbers are read already"
         levels = self.levels.tolist()
@@ -249,9 +241,8 @@ def shown(value: Any) -> str:
 
 
 def table_of(X: Any) -> Any:
-    """Return a table: X itself where it has columns, and otherwise its array.
-
-    Raises TypeError: X is sparse. TableError: X has not two dimensions.
+    """Return a table: X itself where it has columns, or else its array; TypeError where sparse, TableError not of two
+    axes.
     """
     if sp.issparse(X):
         raise TypeError("a table is dense, and this is sparse data. Give X.toarray(), or learn sparse rows as they are")
@@ -264,10 +255,7 @@ def table_of(X: Any) -> Any:
 
 
 def names_of(table: Any) -> list[str]:
-    """Return the names of a table's columns; those of an array are x0, x1, ...
-
-    Raises TableError: two columns have one name.
-    """
+    """Return the names of a table's columns, x0, x1, ... of an array; TableError where two have one name."""
     if hasattr(table, "columns"):
         return distinct_names([str(name) for name in table.columns])
     return [f"x{place}" for place in range(table.shape[1])]
@@ -381,8 +369,7 @@ def _text(value: Any) -> str:
     return str(int(value)) if whole and value == int(value) else str(value)
 
 
-# Of categories with fewer rows, on average, little is learned: with fewer for each feature AutoSlabSVM does not trust
-# leave-one-out scores. So many categories of one row are no accident: a count, whose error is its root.
+# Fewer rows of a category, on average, say little; so many categories of one row are no accident: the error is a root.
 ROWS_FOR_EACH = 5
 SURE_SINGLES = 5
 # So many categories are named in a statement.
@@ -402,8 +389,7 @@ class Encoded:
     """Rows for a detector, or the coordinates of one column's cells."""
 
     values: FloatArray  # (n, n_outputs)
-    # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
-    # was never met, or a gap where there was none
+    # (n, n_columns): cells like none that was learned: a new value of a constant, a new category, or a first gap
     strange: BoolArray
 
 
@@ -485,7 +471,6 @@ class Numbers(Column):
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
-        del fill
         found = np.where(cells.missing, self.median, cells.values)
         unseen = (found != self.median) & self.constant
         return Encoded(found[:, None][:, : len(self.outputs())], unseen[:, None])

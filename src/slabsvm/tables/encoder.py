@@ -48,11 +48,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     a value are left out. `planned` shows how each column is taken.
 
     One more coordinate is 0 for every training row. It marks unseen values: a new category, a new value in a constant
-    column, or an empty cell in a column that had none. An unseen value counts as a category that one row in n + 1 has.
-    In units of its standard deviation that is sqrt(n). The squares of k such cells add up, which makes sqrt(n k). To a
-    kernel of distances such a row is as far away as a training row whose category is its own alone, and leave-one-out
-    thresholds take such rows into account. (Linear and additive kernels give the coordinate no weight. The folds of
-    `AutoSlabSVM` below 400 rows take a category that only left-out rows have for a change of 1, not of sqrt(n).)
+    column, or an empty cell in a column that had none. With k of these it is sqrt(n k): each counts as a category that
+    one row in n + 1 has, in units of its standard deviation, and is as far away as such a training row. (Linear and
+    additive kernels give the coordinate no weight. The folds of `AutoSlabSVM` below 400 rows take a category that only
+    left-out rows have for a change of 1, not of sqrt(n).)
 
     Columns are found by name. Their order does not matter, and extra columns are left out.
 
@@ -67,20 +66,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     keep : sequence of str, default=()
         Columns to learn from, although they look like identifiers or free texts.
     times : sequence of {"hour", "weekday", "elapsed"}, default=("hour", "weekday")
-        What is learned from times: "hour" if the rows span two days, and "weekday" if they span two weeks. () leaves
-        times out. "elapsed" counts the days since the first row; every later row then differs from all training rows.
+        What is learned from times: "hour" if the rows span two days, and "weekday" if they span two weeks. "elapsed"
+        counts the days since the first row: every later row then differs from all training rows. () leaves times out.
     gaps : sequence of str, default=()
         Texts that mean empty cells. Among numbers and times "-", "?", "#REF!" and similar texts are empty in any case.
     decimal : {",", "."} or None, default=None
         The decimal mark of numbers that are texts, where it cannot be seen: "." reads "11.073" as 11.073, and "," as
-        11073. None goes by the other columns: in a table of decimal commas points stand between thousands. If they do
-        not tell, points are decimal points, with a warning, and commas are an error.
+        11073. None goes by the other columns; if they do not tell, points are decimal, with a warning, and commas are
+        an error.
     id_column, weight_column : str or None, default=None
         The columns that name and weigh the rows. They are not learned.
     missing : {"indicate", "impute", "refuse"}, default="indicate"
-        What to do with empty cells. "impute" fills in the median, or the most frequent category; a row of empty cells
-        is then the most normal one. "indicate" fills in the median of numbers, gives a missing text no category, and
-        adds a coordinate for each column with empty cells, which is 1 where a cell is empty. "refuse" raises.
+        What to do with empty cells. "impute" fills in the median, or the most frequent category. "indicate" fills in
+        the median of numbers, gives a missing text no category, and adds a coordinate for each column with empty cells,
+        which is 1 where a cell is empty. "refuse" raises.
 
     Attributes
     ----------
@@ -108,14 +107,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "columns": [list, tuple, None],
-        "drop": [list, tuple],
-        "categories": [list, tuple],
-        "keep": [list, tuple],
-        "times": [list, tuple],
-        "gaps": [list, tuple],
+        **{name: [list, tuple] for name in ("drop", "categories", "keep", "times", "gaps")},
         "decimal": [StrOptions({",", "."}), None],
-        "id_column": [str, None],
-        "weight_column": [str, None],
+        **{name: [str, None] for name in ("id_column", "weight_column")},
         "missing": [StrOptions(set(MISSING))],
     }
 
@@ -154,7 +148,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         DataConversionWarning
             If a point may be a decimal point or stand between thousands.
         """
-        del y
         found = self.planned(X)
         if found.errors:
             raise refused(found.errors)
@@ -167,8 +160,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def planned(self, X: Any) -> Plan:
         """Return how `fit` would take each column of a table, with the errors of all columns. Nothing is learned.
 
-        It warns as `fit` does, and raises TableError if the table has fewer than two rows, no columns, or not the
-        columns that parameters name.
+        Warns as `fit`; TableError if there are fewer than two rows, no columns, or not those that parameters name.
         """
         X = table_of(X)
         names = places_of(X)
@@ -214,12 +206,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.encoded(X).values
 
     def encoded(self, X: Any) -> Encoded:
-        """Return the rows of a table, and which cells are unseen.
-
-        Raises
-        ------
-        TableError
-            If learned columns are missing, or cells are not of the learned kind.
+        """Return the rows of a table, and which cells are unseen; TableError where learned columns lack, or cells are
+        of another kind.
         """
         check_is_fitted(self)
         X = table_of(X)
@@ -249,8 +237,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
         """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
 
-        The share of the last coordinate is divided equally among the unseen cells of a row. If a row has none, it is
-        divided among all of its cells, so that sums stay the same.
+        That of the last coordinate is divided equally among a row's unseen cells, or all of its cells if it has none.
         """
         ends = np.cumsum(self._widths())
         found = np.stack(
@@ -338,9 +325,8 @@ def _of_each(names: Iterable[str], made: Callable[[str], T]) -> tuple[list[T], l
 
 
 def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> None:
-    """Refuse a table without columns that are asked for, and say which of the others may be meant.
-
-    Each that is asked for has the parameter that names it, or None where a model has learned it.
+    """Refuse a table without columns that are asked for, by a parameter or (None) a model; say which others may be
+    meant.
     """
     names = list(names)
     known = set(names)

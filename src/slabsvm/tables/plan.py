@@ -13,24 +13,8 @@ import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import (
-    LAST_EXACT,
-    Categories,
-    Cells,
-    Column,
-    Described,
-    Numbers,
-    TableError,
-    quoted,
-    shown,
-)
-from slabsvm.tables.texts import (
-    MOST_NUMBERS,
-    NO_MARKS,
-    THOUSANDS,
-    number_of,
-    writing_of,
-)
+from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Described, Numbers, TableError, quoted, shown
+from slabsvm.tables.texts import MOST_NUMBERS, NO_MARKS, THOUSANDS, number_of, writing_of
 from slabsvm.tables.times import PARTS, Times, looks_like_times
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
@@ -39,7 +23,7 @@ MOST_UNSEEN = 0.5
 MOST_LEVELS = 1000
 # Names of columns whose whole numbers, all different, name the rows.
 NAMES_OF_IDENTIFIERS = re.compile(
-    r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$",
+    r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$"
 )
 # A number with a sign of money before it, or a unit behind it.
 UNIT = re.compile(r"\s*(?:(?P<before>[^\w\s.,+-])\s*[+-]?\d[\d.,]*|[+-]?\d[\d.,]*\s*(?P<behind>[^\d\s.,:/-]{1,5}))\s*")
@@ -132,10 +116,7 @@ class Plan:
 
 
 def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
-    """Return what a column is taken for by its cells.
-
-    Raises TableError: it cannot be taken as it is.
-    """
+    """Return what a column is taken for by its cells; TableError where it cannot be taken as it is."""
     cells, name = cells.without(rules.gaps), cells.name
     if cells.missing.all():
         return LeftOut(name, len(cells.missing), "empty", "")
@@ -156,8 +137,7 @@ def decided(
 ) -> tuple[list[Column | LeftOut], list[TableError], list[str]]:
     """Return columns whose marks are known, by what a user said or the other columns show; errors, and warnings.
 
-    A table has one decimal mark: where some columns have commas and none has points, points are between thousands.
-    numbers gives those of a column, without gaps.
+    Where some columns have decimal commas and none has points, points are between thousands.
     """
     marks = {one.mark() for one in found if isinstance(one, Numbers) and not one.boolean} - {""}
     decimal = said or (marks.pop() if len(marks) == 1 else None)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# How texts are read as numbers: with a decimal point or a decimal comma, with the other one between thousands, and with
-# a percent sign behind each.
+# How texts are read as numbers: with a decimal point or comma, the other one between thousands, or a percent sign.
 POINTS, COMMAS, NO_MARKS = "1.234,5", "1,234.5", "1234"
 # The last is that of a column without marks in a table of decimal commas, whose points would stand between thousands.
 WRITINGS = (".", ",", POINTS, COMMAS, "1.5%", "1,5%", NO_MARKS)
@@ -74,17 +73,13 @@ def is_placeholder(value: Any) -> bool:
 
 
 def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
-    """Return the writing in which most texts are numbers, each there so many times; None where they are not most.
-
-    Where all points, or commas, may be decimal marks or stand between thousands, as in 980 and 1,234, it is "?." or
-    "?,".
+    """Return the writing in which most texts are numbers, each there so many times; None where they are not most, and
+    "?." or "?," where these marks may be decimal or between thousands.
     """
     first = list(zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True))
     least = MOST_NUMBERS * sum(count for text, count in first if not is_placeholder(text))
-    read = {
-        writing: sum(count for text, count in first if number_of(text, writing) is not None) for writing in WRITINGS
-    }
-    best = max(WRITINGS, key=lambda writing: read[writing])
+    read = {one: sum(count for text, count in first if number_of(text, one) is not None) for one in WRITINGS}
+    best = max(WRITINGS, key=lambda one: read[one])
     if read[best] <= least:
         return None
     texts = [text for text in levels if not is_placeholder(text)]
@@ -102,9 +97,8 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
 
 
 def in_groups(texts: Collection[str], mark: str) -> bool | None:
-    """Return whether a mark may stand between thousands: three digits are behind each, and all other numbers are small.
-
-    None where no text has the mark.
+    """Return whether a mark may stand between thousands: before three digits, other numbers small; None if no text has
+    it.
     """
     groups, found = COMMA_GROUPS if mark == "," else POINT_GROUPS, None
     for text in texts:

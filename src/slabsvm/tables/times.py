@@ -60,8 +60,7 @@ def looks_like_times(texts: Iterable[str]) -> bool:
 def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatArray, bool]:
     """Return seconds since 1970 by the clock that wrote them, (n,), NaN for no moment, and whether days come first.
 
-    A zone behind a text means nothing. Whether 05/01/2024 is in January is found, where day_first is None, by numbers
-    that are no month; where nothing tells, it is if points part them.
+    Where day_first is None, numbers that are no month tell it, or else points between the parts.
     """
     first, second, third, hour, minute, second_, pointed = _fields(values)
     iso = first >= FIRST_YEAR
@@ -80,9 +79,8 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
 
 
 def _fields(values: Sequence[Any]) -> Fields:
-    """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment.
-
-    One text of each shape is matched, and all of them are read by the places of its digits, 7 of (n,).
+    """Return three numbers of a date, hour, minute and second, and whether points part the date: 7 of (n,), or NaN. One
+    text of each shape is matched, and all of them are read by the places of its digits.
     """
     texts = [_written_plainly(value.isoformat() if isinstance(value, date | time) else str(value)) for value in values]
     alike: dict[str, list[int]] = defaultdict(list)
@@ -144,9 +142,7 @@ class Times(Column):
         start, end = float(seconds.min()), float(seconds.max())
         undated = start >= 0 and end <= DAY
         span = LEAST_SPAN[HOUR] if undated and end > start else end - start
-        parts = [
-            part for part in PARTS if part in asked and span >= LEAST_SPAN[part] and not (undated and part != HOUR)
-        ]
+        parts = [one for one in PARTS if one in asked and span >= LEAST_SPAN[one] and not (undated and one != HOUR)]
         if (seconds % DAY == seconds[0] % DAY).all() and HOUR in parts:
             parts.remove(HOUR)
         return cls(
@@ -169,7 +165,6 @@ class Times(Column):
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
-        del fill
         seconds = np.where(cells.missing, (self.start + self.end) / 2, cells.values)
         columns: list[FloatArray] = []
         for part in self.parts:

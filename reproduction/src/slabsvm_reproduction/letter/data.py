@@ -23,7 +23,8 @@ from urllib.request import Request, build_opener
 import numpy as np
 from numpy.typing import NDArray
 
-from slabsvm.data.files import read_regular, write_whole
+from slabsvm.data.files import write_whole
+from slabsvm_reproduction.run.reading import read_regular
 
 LETTER_NAME = "letter-recognition.data"
 LETTER_SHA256 = "2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from slabsvm import ExtraMissingError
-from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.run.reading import read_regular
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox, parse_annotation
 
 Kind = Literal[

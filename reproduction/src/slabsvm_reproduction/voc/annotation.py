@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.run.reading import read_regular
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.run.reading import read_regular
 from slabsvm_reproduction.voc.annotated import FORMATS, LARGEST_IMAGE, require
 from slabsvm_reproduction.voc.annotation import Box
 from slabsvm_reproduction.voc.data import VOCData, require_jobs

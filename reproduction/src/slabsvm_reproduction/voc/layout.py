@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.run.reading import read_regular
 
 LARGEST_LIST = 64_000_000  # bytes: the names of some millions of images
 VOC_PAGE = "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"

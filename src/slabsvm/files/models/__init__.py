@@ -39,9 +39,8 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> 
         the steps that docs/reference/model-files.md lists; a `DriftMonitor`, with all that it knows of its stream.
     path : path
     training : bool, default=True
-        Whether to keep what prediction does not need: leave-one-out scores of single detectors, fingerprints of the
-        rows that were learned, and the numbers of rows that were held out. Support vectors, which are training rows,
-        are needed and always kept.
+        Whether to keep what prediction does not need: leave-one-out scores of single detectors, fingerprints of learned
+        rows, and the numbers of held-out rows. Support vectors, which are training rows, are always kept.
 
     Raises
     ------
@@ -67,8 +66,7 @@ def write(model: Any, file: BinaryIO, *, training: bool = True) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the model of a file, which decides as the one that was saved, to the last bit.
 
-    Nothing in a file is run, or names what is run. No more memory is taken than the file has bytes, and some more for
-    its document.
+    Nothing in a file is run, or names what is run. Little more memory is taken than the file has bytes.
 
     Raises
     ------

@@ -22,13 +22,11 @@ import numpy.typing as npt
 from slabsvm.files.arrays import DAMAGED, ArrayError, Header, array_of, opened
 
 DOCUMENT = "model.json"
-# What the document of a small file may take: bytes of text, and values, each of some 80 bytes once it is read. Of a
-# large file it may be half, with a value for each so many bytes of the file.
+# What the document of a small file may take, in bytes and values; of a large one half, a value for each so many bytes.
 TEXT = 2**24
 VALUES = 500_000
 BYTES_BY_VALUE = 64
-# The directory of an archive is refused unread where it names more members, or more than a file of its size holds: a
-# member of an array takes at least 226 bytes.
+# An archive of more members, or more than a file of its size holds, is refused unread: each takes 226 bytes.
 MOST_MEMBERS = 1_000_000
 BYTES_BY_MEMBER = 200
 # Every member has this date, so that a model makes the same bytes whenever it is saved.
@@ -86,10 +84,7 @@ class Outgoing:
 
 
 class Incoming:
-    """An archive that is being read from a binary file.
-
-    Raises ModelFileError: it is not such an archive; and in what follows, wherever a member is not what it should be.
-    """
+    """An archive that is being read from a binary file; ModelFileError wherever it is not what it should be."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._size = file.seek(0, os.SEEK_END)
@@ -124,9 +119,8 @@ class Incoming:
             raise ModelFileError(f"its {DOCUMENT} cannot be read: {error or type(error).__name__}") from error
 
     def array(self, name: str, crc: int, match: Callable[[Header], object]) -> npt.NDArray[Any]:
-        """Return an array in the byte order of this machine, once for each; match refuses what it says of itself.
-
-        crc is what the document says of its content.
+        """Return an array, once for each, in this machine's byte order; crc is the document's, and match refuses a
+        header.
         """
         info = self._unread.pop(name, None)
         if info is None:

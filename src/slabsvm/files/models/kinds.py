@@ -1,9 +1,8 @@
 """How values are kept: `kind_of` makes a generic reader and writer of an annotation (`slabsvm.runtime.objects`).
 
 A kind is one function for both ways: it makes JSON of a value, with its arrays put into the archive, or a value of
-JSON. What has been saved can be read, since both ways check alike: a type, a range, a dtype, and a shape whose sizes
-have names and must agree within an estimator. A value of a class is kept by its fields, and `conditions` has what must
-hold of one as a whole.
+JSON, and checks it: a type, a range, a dtype, and a shape whose sizes have names and must agree within an estimator. A
+value of a class is kept by its fields, and `conditions` has what must hold of one as a whole.
 """
 
 from __future__ import annotations
@@ -82,8 +81,7 @@ Kind = Callable[[Any, At], Any]
 KINDS: dict[Any, Kind] = {}
 KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {}
 OTHERS = (fields.Number, fields.Choice, fields.Many)
-# What must hold of a value as a whole, each part of which is what it should be, and what is said where it does not.
-# Compiled code and searches by halves believe what they are given: places, orders and counts that belong together.
+# What must hold of a value as a whole, such as places that belong together, which compiled code believes.
 Conditions = Iterable[tuple[Any, str]]
 CONDITIONS: list[Callable[[Any], Conditions]] = []
 
@@ -115,9 +113,8 @@ def only(node: Any) -> tuple[Any, Any]:
 
 
 def maker(n_hints: int) -> Callable[[Callable[..., Any]], Callable[..., Kind]]:
-    """Return what makes kinds of a function: of all of its arguments but the last, what is found and its place.
-
-    The first of them are annotations, notes or kinds. These are read here, and never when a file is.
+    """Return what makes kinds of a function, by all of its arguments but the last two, what is found and its place. The
+    first n_hints are annotations, notes or kinds, which are read here.
     """
 
     def of(move: Callable[..., Any]) -> Callable[..., Kind]:
@@ -152,10 +149,7 @@ def kind_of(hint: Any) -> Kind:
 
 @maker(0)
 def plain(base: Any, note: fields.Number | fields.Choice, found: Any, at: At) -> Any:
-    """Move a bool, text or number of Python's, which NumPy's and those in arrays without dimensions become.
-
-    A float that is not finite is a word in the file.
-    """
+    """Move a bool, text or number of Python's, which NumPy's become; a float that is not finite is a word."""
     if not at.reads and isinstance(found, np.generic | np.ndarray):
         found = found.item()
     if base is float:
@@ -224,10 +218,8 @@ def one_of(first: Kind, other: Kind, is_first: Callable[[Any], bool], found: Any
 
 @dataclass(eq=False)
 class Parts:
-    """The kind of a value of named parts: `take` gives one of them, and `make` puts them together.
-
-    Later parts may rely on the sizes that earlier ones name, which are the value's own. `make` raises ValueError where
-    parts do not belong together.
+    """The kind of a value of named parts: `take` gives one of them, and `make` puts them together, or raises
+    ValueError. Later parts may rely on the sizes that earlier ones name.
     """
 
     make: Callable[..., Any]

@@ -96,10 +96,9 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     """Return a fitted model as an ONNX graph, which runs without Python: `.SerializeToString()` is the file's bytes.
 
     Its input is X, (n, n_features), of dtype; of a pipeline that begins with a `TableEncoder` the columns by their
-    names, each (n, 1): numbers, of which NaN is missing, or texts, of which "" is. Its outputs are vectors, one entry
-    for each row: label (int64, +1 for rows that are accepted and -1 for the others), scores (decision_function),
-    score_samples, and of a `ConformalDetector` p_values. A row that the model would refuse, for NaN, infinity or a
-    negative number where a kernel takes none, scores NaN and is labelled -1.
+    names, each (n, 1): numbers, of which NaN is missing, or texts, of which "" is. Its outputs are (n,): label (int64,
+    +1 for rows that are accepted and -1 for the others), scores (decision_function), score_samples, and of a
+    `ConformalDetector` p_values. A row that the model would refuse scores NaN and is labelled -1.
 
     Parameters
     ----------
@@ -109,8 +108,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
         The type of the input and the scores. All is computed in it, but where the rounding of float32 would be seen in
         the scores, in float64.
     target_opset : int or None, default=None
-        The version of ONNX's operators, 18 to 25; None is the least that the model needs: 18, or 19 where columns of a
-        table are texts.
+        The version of ONNX's operators, 18 to 25; None is 18, or 19 where columns of a table are texts.
 
     Returns
     -------

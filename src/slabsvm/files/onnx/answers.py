@@ -27,16 +27,7 @@ from slabsvm.ensemble.ranks import LARGEST, TIE, Surprise
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Outputs, Tensor
 from slabsvm.files.onnx.steps import Inputs, after, view_of
-from slabsvm.files.onnx.sums import (
-    Position,
-    Sums,
-    dense,
-    exponents,
-    image,
-    position,
-    refusal,
-    squared_lengths,
-)
+from slabsvm.files.onnx.sums import Position, Sums, dense, exponents, image, position, refusal, squared_lengths
 from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.fitted.planes import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.kernels.base import WeightVector
@@ -77,9 +68,8 @@ LEAST_LOG_DENSITY = -0.5
 
 
 @singledispatch
-def answer(detector: Any, rows: Tensor) -> Outputs:
+def answer(detector: Any, _: Tensor) -> Outputs:
     """Return how a fitted detector answers rows, (n, d)."""
-    del rows
     raise refusal(detector)
 
 
@@ -314,9 +304,8 @@ def _with_reach(detector: Any, rows: Tensor, found: Outputs) -> Outputs:
 
 
 def _of_valid(rows: Tensor, found: Outputs, *, non_negative: bool = False, missing: bool = False) -> Outputs:
-    """Return an answer that is NaN for rows with infinity or NaN, or with negative numbers where a kernel takes none.
-
-    missing says that NaN stands for a number that is filled in.
+    """Return an answer that is NaN for rows with infinity or NaN (unless missing), or negative numbers where none are
+    taken.
     """
     graph = rows.graph
     inside = op.absolute(rows) <= float(np.finfo(graph.dtype).max)

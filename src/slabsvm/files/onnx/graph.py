@@ -51,10 +51,7 @@ class Graph:
         return next(self.names)
 
     def constant(self, values: Any) -> Tensor:
-        """Return numbers as a tensor: floats in the graph's type, others in theirs.
-
-        Raises ImpreciseError for finite numbers that the graph's type does not hold.
-        """
+        """Return numbers as a tensor, floats in the graph's type; ImpreciseError for what it does not hold."""
         from onnx import numpy_helper
 
         array = np.asarray(values)
@@ -207,10 +204,7 @@ def zeros(rows: Tensor, width: int) -> Tensor:
 
 
 def loop(step: Callable[..., Tensor], state: Tensor, *tables: Any) -> Tensor:
-    """Return the state after a step for each entry along the first axis of all tables.
-
-    step takes the state and an entry of each table, and returns the next state.
-    """
+    """Return the state after step(state, entry of each table) for each entry along the first axis of all tables."""
     from onnx import helper
 
     graph = state.graph
@@ -229,8 +223,7 @@ def loop(step: Callable[..., Tensor], state: Tensor, *tables: Any) -> Tensor:
 def searched(t: Tensor, starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], edges: Any) -> Tensor:
     """Return how many of its feature's edges each entry of t, (n, d), has reached, shape (n, d) of int64.
 
-    Feature j's edges, ascending, are counts[j] entries of edges from starts[j] on. A NaN follows them, which nothing
-    reaches.
+    Feature j's edges, ascending, are counts[j] entries of edges from starts[j] on, and a NaN.
     """
     place = t.graph.constant(np.zeros(1, dtype=np.int64))
     for bit in reversed(range(int(counts.max()).bit_length())):

@@ -43,9 +43,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Table:
-    """An input for each column that an encoder has learned, (n, 1): numbers, of which NaN is missing, or texts, of
-    which "" is.
-    """
+    """An input for each column of an encoder, (n, 1): numbers, of which NaN is missing, or texts, of which "" is."""
 
     dtype: np.dtype[Any]
     encoder: TableEncoder
@@ -127,9 +125,8 @@ Inputs = Matrix | Table
 
 
 @singledispatch
-def transformed(step: Any, rows: Tensor) -> Tensor:
+def transformed(step: Any, _: Tensor) -> Tensor:
     """Return what a fitted step makes of rows, (n, d)."""
-    del rows
     raise TypeError(f"{type(step).__name__} has no form in ONNX here.")
 
 
@@ -224,12 +221,8 @@ def _(step: NormalScores, rows: Tensor) -> Tensor:
     # Each piece from the value where it begins, and the first from the value where it ends.
     begins = np.concatenate([np.append(values[:1], values) for values in step.values_])
     heights = np.concatenate([np.append(scores[:1], scores) for scores in step.scores_])
-    slopes = np.concatenate(
-        [
-            np.concatenate([[1.0 / scale], np.diff(scores) / np.diff(values), [1.0 / scale]])
-            for values, scores, scale in zip(step.values_, step.scores_, step.scale_, strict=True)
-        ]
-    )
+    points = zip(step.values_, step.scores_, 1.0 / step.scale_, strict=True)
+    slopes = np.concatenate([np.r_[end, np.diff(scores) / np.diff(values), end] for values, scores, end in points])
     edges = np.concatenate([np.append(values, np.nan) for values in step.values_])
     place = op.searched(rows, starts, counts, rows.graph.constant(edges)) + starts
     return op.take(heights, place) + op.take(slopes, place) * (rows - op.take(begins, place))

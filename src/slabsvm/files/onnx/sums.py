@@ -50,9 +50,8 @@ def squared_lengths(kernel: Kernel, rows: Tensor) -> Tensor | float:
 
 @dataclass(frozen=True)
 class Position:
-    """A number for each row as what varies, (n,), and a constant: the rounding of a sum is that of what varies.
-
-    size says about how large the terms of the sum are; 0 for no more than what varies.
+    """A number for each row as what varies, (n,), and a constant: the rounding of a sum is that of what varies. size is
+    about that of the terms; 0 for no more than what varies.
     """
 
     varying: Tensor
@@ -72,9 +71,8 @@ class Position:
 
 
 @singledispatch
-def position(sums: Any, rows: Tensor) -> Position:
+def position(sums: Any, _: Tensor) -> Position:
     """Return s(x) = sum_i c_i k(v_i, x) of each row."""
-    del rows
     raise refusal(sums)
 
 
@@ -91,10 +89,8 @@ def _(expansion: Expansion, rows: Tensor) -> Position:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of kernel functions over the samples of an expansion at rows, (n, d).
-
-    Exponentials are taken of what an exponent is less than the row's largest one: far from all samples none of them
-    underflows.
+    """Sums of kernel functions over the samples of an expansion at rows, (n, d). Exponents are taken less the row's
+    largest one, so that none underflows.
     """
 
     expansion: Expansion
@@ -144,8 +140,7 @@ class Sums:
 def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
     """Return -gamma |x - z|^2 of rows (n, d) and the samples, shape (n, m); -inf for rows too far out.
 
-    By one product of centred rows where that is exact enough, as in `slabsvm.kernels.rbf`, else feature by feature.
-    Raises ImpreciseError where float32 would not do.
+    By a product of centred rows where that is exact enough, else by feature. ImpreciseError where float32 would not do.
     """
     graph, kernel, samples = rows.graph, expansion.kernel, dense(expansion.samples)
     assert isinstance(kernel, RBF)
