@@ -116,19 +116,13 @@ def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(t
     assert len(records) == 20
     report = (tmp_path / "toy.md").read_text()
     assert all(f"({name})" in report for name in names if name.endswith("png"))
+    assert_one_page((tmp_path / "toy.html").read_text(), figures=3)
     (tmp_path / "toy.md").unlink()
     monkeypatch.setattr(toy, "toy_measure", pytest.fail)
     again = run("reproduce", "toy", "--output", tmp_path, "--no-figures")
     assert again.exit_code == 0, again.output
     assert "nothing to compute" in again.output
     assert (tmp_path / "toy.md").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_toy")
-def test_a_report_is_one_page_with_its_figures_in_it(tmp_path):
-    assert run("reproduce", "toy", "--output", tmp_path, "--jobs", "1").exit_code == 0
-    assert_one_page((tmp_path / "toy.html").read_text(), figures=3)
 
 
 @pytest.mark.slow
@@ -186,29 +180,6 @@ def test_the_demo_writes_through_no_link(tmp_path):
     (tmp_path / "digits.csv").symlink_to(tmp_path / "other")
     assert run("demo", "--output", tmp_path).exit_code == 0
     assert (tmp_path / "other").read_text() == "somebody else's"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_toy")
-def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
-    measure, calls = toy.toy_measure, []
-
-    def interrupted(cell):
-        calls.append(cell)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return measure(cell)
-
-    monkeypatch.setattr(toy, "toy_measure", interrupted)
-    result = run("reproduce", "toy", "--output", tmp_path, "--no-figures", "--jobs", "1")
-    assert result.exit_code == 130
-    assert "Stopping, as soon as what was begun is finished and kept" in result.output
-    assert "of 20 results are kept; the same command goes on from there." in result.output
-    monkeypatch.setattr(toy, "toy_measure", measure)
-    result = run("reproduce", "toy", "--output", tmp_path, "--no-figures", "--jobs", "1")
-    assert result.exit_code == 0
-    assert "Going on: " in result.output
-    assert len((tmp_path / "toy.jsonl").read_text().splitlines()) == 20
 
 
 def interrupted_at_once(*_given, **_named):

@@ -4,11 +4,9 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import warnings
 from collections import namedtuple
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -95,12 +93,6 @@ class TestCoordinates:
         np.testing.assert_allclose(train @ train.T, table.values[:20], atol=1e-9)
         np.testing.assert_allclose(others @ train.T, table.values[20:], atol=1e-9)
         np.testing.assert_allclose((others**2).sum(axis=1), table.diagonal[20:], atol=1e-9)
-
-    def test_nothing_but_zeros_has_no_coordinates_but_is_no_error(self):
-        table = table_of("linear", np.zeros((6, 5), dtype=np.float32), 4)
-        train, others = table.coordinates(np.arange(3), np.arange(3, 6))
-        assert not train.any()
-        assert not others.any()
 
 
 def first_words(text: str) -> str:
@@ -201,11 +193,6 @@ class TestCells:
             assert not cell.printed or cell.gamma == gamma
         rbf = [c.gamma for c in pascal.region_cells([of_class(rows)], of_voc=True) if c.printed]
         assert set(rbf) == {9.5367e-07, 7.45e-09}
-
-    def test_kernels_of_one_table_stand_together(self, rows):
-        names = [cell.kernel for cell in pascal.region_cells([of_class(rows)], of_voc=True)]
-        assert list(dict.fromkeys(names)) == ["linear", "rbf", "intersection", "hellinger", "chi2", "sum"]
-        assert sum(before != after for before, after in pairwise(names)) == 5
 
     def test_a_cell_is_measured_on_its_fold_and_all_backgrounds(self, rows):
         one = of_class(rows)
@@ -311,12 +298,6 @@ class TestCells:
             "accepted backgrounds": [(40, -0.75)],
         }
 
-    def test_it_names_no_more_than_is_asked_for_and_takes_a_slab_without_width(self):
-        nobody = np.zeros(50, dtype=bool)
-        found = surest.surest(np.arange(50.0), (3.0, 3.0), nobody, nobody, np.arange(50))
-        assert [row for row, _ in found["backgrounds above"]] == list(range(49, 49 - surest.SURE, -1))
-        assert [height for _, height in found["backgrounds below"]] == [-3.0, -2.0, -1.0]
-
     def test_what_is_counted_as_accepted_is_shown_as_accepted(self, rows):
         one = of_class(rows)
         measure = pascal.region_measure([one])
@@ -344,11 +325,6 @@ class TestCells:
 
 
 class TestTheBand:
-    def test_sums_are_read_in_blocks(self, rows):
-        np.testing.assert_allclose(
-            texture.totals(rows, block_bytes=8 * 400 * 17), rows.astype(np.float64).sum(axis=1), rtol=1e-12
-        )
-
     def test_it_accepts_what_lies_between_two_quantiles_of_the_training_objects(self):
         train = np.arange(101.0)
         test = np.array([9.0, 10.0, 50.0, 99.0, 99.5, 5.0, 60.0, 200.0])
@@ -436,18 +412,6 @@ class TestTheReport:
         assert "the best median is 0.500, of KPCA with" in text
         assert "the slab is above the one-class SVM with no kernel" in text
 
-    def test_who_ranks_worse_than_guessing_is_named_if_anyone_does(self):
-        records = invented(SLAB_AHEAD)
-        assert "guessing" not in " ".join(voc_findings.found(records))
-        for record in records:
-            record["auroc"] = 0.6 if record["method"] == "OCSSVM" else 0.3
-        text = voc_findings.found(records)[1]
-        assert "KPCA, SVDD, OCSVM rank worse than guessing with every kernel" in text
-        assert "OCSSVM ranks better than guessing." in text
-
-    def test_it_says_what_the_upper_plane_is_worth(self):
-        assert "linear 0.010 and 0.400" in voc_report.auroc_grid(invented(SLAB_AHEAD)).notes[-1]
-
     def test_the_papers_numbers_stand_beside_ours_and_are_no_targets(self):
         grid = voc_report.table_grid(invented(SLAB_AHEAD), "training", of_voc=True)
         cells = {row[0]: row[1:] for row in grid.rows}
@@ -476,39 +440,10 @@ class TestTheReport:
             assert "?" not in text
             assert ("Table 2" in text) == of_voc
 
-    def test_one_number_stands_beside_the_models_whoever_is_ahead(self):
-        grid = voc_report.table_grid(invented(SLAB_AHEAD), "training", of_voc=True)
-        assert grid.rows[-1] == ["none: sum of values", "", "", "", "", "0.250"]
-        assert voc_report.auroc_grid(invented(SLAB_AHEAD)).rows[-1][-1] == "0.700"
-        ahead = " ".join(voc_findings.found(invented(SLAB_AHEAD)))
-        assert "reach a median correlation of 0.250; nearness to their median has an AUROC of 0.700" in ahead
-        assert "above that correlation with every kernel, and above that AUROC with every kernel" in ahead
-        behind = [*invented_models(SLAB_AHEAD, ""), *invented_bands(0.5, 0.95)]
-        text = " ".join(voc_findings.found(behind))
-        assert "above that correlation with no kernel, and above that AUROC with no kernel" in text
-
-    @pytest.mark.parametrize(("area", "said"), [(0.294, "with no kernel"), (0.7, "with every kernel")])
-    def test_how_the_direction_ranks_is_computed(self, area, said):
-        records = [record | {"auroc_lower_only": area} for record in invented(SLAB_AHEAD)]
-        note = " ".join(voc_report.collapse_grid(records).notes)
-        assert f"ranks with an AUROC of {area:.3f}, better than guessing {said}" in note
-        assert "With thresholds at leave-one-out scores recall is 0.500." in note
-
     def test_no_better_than_nothing_is_not_best(self):
         records = invented({"KPCA": -0.1, "SVDD": -0.2, "OCSVM": 0.0, "OCSSVM": -0.3})
         assert voc_report.table_grid(records, "training", of_voc=True).marks == {}
         assert voc_report.auroc_grid([r | {"auroc": 0.3 + 0.1 * (r["method"] == "SVDD")} for r in records]).marks == {}
-
-    def test_it_counts_the_users_that_are_told_and_quotes_one(self):
-        quiet, told = invented(SLAB_AHEAD), invented(SLAB_AHEAD, told="The slab has no width.")
-        assert "0 warn that they will reject new samples" in voc_findings.found(quiet)[-1]
-        assert "Of the slab's 36 fits with thresholds at training scores 36 warn" in voc_findings.found(told)[-1]
-        grid = voc_report.collapse_grid(told)
-        assert {row[3] for row in grid.rows} == {"6/6"}
-        assert {row[1] for row in grid.rows} == {"100%"}
-        assert 'What a fit tells its user, with the linear kernel: "The slab has no width."' in grid.notes[-1]
-        assert voc_report.collapse_grid(quiet).notes[-1] == "With the linear kernel no fit was warned of."
-        assert {cell for row in voc_report.warnings_grid(told).rows for cell in row[1:5]} == {"6/6"}
 
     def test_models_that_accept_every_background_and_say_nothing_are_counted(self):
         records = invented(SLAB_AHEAD)
@@ -524,24 +459,8 @@ class TestTheReport:
         assert "5 fits accept every background without a warning: cat rbf at the paper's gammas KPCA (2), " in note
         assert "(2), cow chi2 SVDD (3)." in note
 
-    def test_times_are_summed(self):
-        grid = voc_report.stages_grid({"features": 2.0, "models": 1.25}, invented(SLAB_AHEAD))
-        assert [list(row) for row in grid.rows] == [["features", "2.0 s"], ["models", "1.2 s"], ["all", "3.2 s"]]
-
-    def test_turns_are_taken_and_no_image_is_shown_twice(self):
-        lists = [[(1, 0.1), (2, 0.2)], [(1, 0.3), (3, 0.4), (4, 0.5)], []]
-        assert voc_plots.one_of_each(lists, lambda row: row) == [(1, 0.1), (2, 0.2), (3, 0.4), (4, 0.5)]
-        assert voc_plots.one_of_each(lists, lambda row: row % 2) == [(1, 0.1), (2, 0.2)]
-
 
 class TestTheSheets:
-    @pytest.mark.parametrize(("shape", "n_drawn"), [((80, 80), 9), ((16, 520), 1), ((520, 16), 9)])
-    def test_each_row_has_as_many_pictures_as_there_is_room_for_and_one_at_least(self, shape, n_drawn):
-        pictures = [np.zeros((*shape, 3), dtype=np.uint8)] * 9
-        places = list(voc_plots._places(pictures))
-        assert len(places) == n_drawn
-        assert all(left + width <= voc_plots.SHEET for left, width in places)
-
     @pytest.mark.slow
     def test_names_of_classes_are_no_formulas(self, tmp_path):
         records = [
@@ -555,13 +474,6 @@ class TestTheSheets:
 
 class TestCosts:
     """Benchmarks' measurements of 2,093 objects, 2,000 backgrounds and 5,184 dimensions are what costs rest on."""
-
-    @pytest.mark.slow
-    def test_the_benchmark_prints_its_plans(self):
-        script = Path(__file__).parents[2] / "benchmarks" / "voc_scaling.py"
-        answer = subprocess.run([sys.executable, script, "--read"], stdout=subprocess.PIPE, text=True, check=True)
-        assert "11,540 images of trainval" in answer.stdout
-        assert "| in all, hours | " in answer.stdout
 
     def test_they_are_those_of_the_benchmark(self):
         found = Path(__file__).parents[2] / "benchmarks" / "results" / "voc_scaling.json"
@@ -610,12 +522,6 @@ class TestTinyGammas:
         words = "The true gap differs from the certificate by at most {}, and is at most {} of 1 - least K."
         assert words.format(*shown) in page
 
-    @pytest.mark.slow
-    def test_the_table_is_made_of_the_records(self):
-        arguments = [sys.executable, self.FOLDER / "tiny_gamma.py", "--read"]
-        answer = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)
-        assert "| all | all | 216 | " in answer.stdout
-
     @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
     def test_a_gap_that_is_known_is_found(self, monkeypatch):
         monkeypatch.syspath_prepend(self.FOLDER)
@@ -645,14 +551,6 @@ class TestStages:
         again.took("reading", 1.0)
         assert again.seconds(["reading", "features", "models"]) == {"reading": 1.0, "features": 9.0, "models": 0.0}
 
-    def test_what_is_done_again_is_forgotten(self, tmp_path):
-        stages = Stages(tmp_path / "stages.jsonl")
-        stages.forget("models")
-        stages.took("features", 3.0, "cow")
-        stages.took("models", 4.0, "cow")
-        stages.forget("models")
-        assert stages.seconds(["features", "models"]) == {"features": 3.0, "models": 0.0}
-
     @pytest.fixture
     def clock(self, monkeypatch) -> SimpleNamespace:
         """Time that stands still but where a test moves it."""
@@ -681,17 +579,6 @@ class TestStages:
         with third.shared("models", {"cow": "key of cow"}, dict):
             pass
         assert third.seconds(["models"])["models"] == 3.0
-
-    def test_cells_that_are_interrupted_count(self, tmp_path, clock):
-        stages = Stages(tmp_path / "stages.jsonl")
-
-        def interrupted(cell):
-            clock.now += 2.0
-            raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt), stages.shared("models", {"cow": "key"}, interrupted) as measure:
-            measure(SimpleNamespace(known="cow"))
-        assert stages.seconds(["models"])["models"] == 2.0
 
     def test_what_is_interrupted_counts(self, tmp_path, clock):
         stages = Stages(tmp_path / "stages.jsonl")
@@ -725,11 +612,6 @@ def run(*arguments: object) -> Result:
 
 def said(result: Result) -> str:
     return " ".join(result.output.split())
-
-
-def stage_seconds(output: Path, stage: str) -> list[float]:
-    """What the report says that a stage took."""
-    return [float(found) for found in re.findall(rf"\| {stage} \| ([\d.]+) s \|", (output / "voc.md").read_text())]
 
 
 class TestTheCommand:
@@ -814,21 +696,6 @@ class TestTheCommand:
         assert float(seconds) == pytest.approx(sum(parts), abs=0.06)
 
     @pytest.mark.slow
-    def test_another_list_of_classes_takes_what_is_there_and_counts_what_it_took(self, voc, tmp_path):
-        begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--no-figures")
-        assert run(*begun, "--classes", "cow").exit_code == 0
-        (alone,) = stage_seconds(tmp_path, "models")
-        result = run(*begun, "--classes", "cow,t|<v>")
-        assert result.exit_code == 0, result.output
-        assert "Going on: 159 of 318 results" in result.output
-        (both,) = stage_seconds(tmp_path, "models")
-        kept = [json.loads(line) for line in (tmp_path / "voc-stages.jsonl").read_text().splitlines()]
-        models = [line["seconds"] for line in kept if line["stage"] == "models"]
-        assert models[0] == pytest.approx(alone, abs=0.06)
-        assert both == pytest.approx(sum(models), abs=0.06)
-        assert both > alone
-
-    @pytest.mark.slow
     def test_fresh_computes_models_again_and_keeps_features(self, voc, tmp_path, monkeypatch):
         begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--classes", "cow", "--no-figures")
         assert run(*begun, "--jobs", 1).exit_code == 0
@@ -865,14 +732,6 @@ class TestTheCommand:
         assert result.exit_code == 1
         assert isinstance(result.exception, SystemExit)
         assert "slabsvm-reproduction[voc]" in said(result)
-
-    @pytest.mark.slow
-    def test_records_of_other_backgrounds_are_not_taken(self, voc, tmp_path):
-        begun = ("--data", voc, "--output", tmp_path, "--classes", "cow", "--no-figures")
-        assert run(*begun, "--backgrounds", 20).exit_code == 0
-        result = run(*begun, "--backgrounds", 21)
-        assert result.exit_code == 0, result.output
-        assert "are of other code or another setting, and are not used" in said(result)
 
     def test_without_data_it_says_where_to_get_them_and_what_they_take(self, tmp_path, monkeypatch):
         result = run("--output", tmp_path / "out")
@@ -917,17 +776,6 @@ class TestTheCommand:
         assert result.exit_code == 1
         assert "Give fewer --backgrounds or --classes, or another folder with --output." in said(result)
         assert not (tmp_path / "features").exists()
-
-    @pytest.mark.slow
-    def test_room_is_asked_for_what_is_not_kept_yet(self, voc, tmp_path, monkeypatch):
-        usage = namedtuple("usage", "total used free")
-        begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--no-figures")
-        assert run(*begun, "--classes", "cow").exit_code == 0
-        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 1000))
-        assert run(*begun, "--classes", "cow").exit_code == 0
-        result = run(*begun, "--classes", "cow,t|<v>")
-        assert result.exit_code == 1
-        assert "Give fewer --backgrounds or --classes" in said(result)
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern
 
-from slabsvm import ExtraMissingError
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.voc.data import ACCEPTED, VOC_PAGE, VOCData, read_voc
@@ -642,13 +641,6 @@ def test_an_image_that_a_decoder_stumbles_over_is_left_out(layout, monkeypatch, 
     data = read_voc(layout.root)
     assert "bad.png: it cannot be decoded (unknown texture format)" in only_problem(data, "damaged")
     assert [image.image.stem for image in data.images] == ["good"]
-
-
-def test_without_pillow_the_error_says_what_to_install(layout, monkeypatch):
-    layout.add("good", SQUARE)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ExtraMissingError, match=r"needs Pillow, .* pip install 'slabsvm-reproduction\[voc\]'"):
-        read_voc(layout.root)
 
 
 def real(name: str) -> Path:
