@@ -12,8 +12,6 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from browser import headless
-from slabsvm.command.report import Histogram
-from slabsvm.files import load
 
 pytestmark = pytest.mark.numeric
 N_GOOD = 250
@@ -185,21 +183,6 @@ def test_every_detector_has_a_report(run, ready, detector):
     rejected = (~pd.read_csv("s.csv")["accepted"]).sum()
     assert f"{rejected} of 60 rows are rejected" in page
     assert page.count("<ul><li>") >= 1
-
-
-def test_bars_add_up_to_the_rows_and_end_where_acceptance_begins(run, ready):
-    detector = load(ready / "model.slab")[-1]
-    histogram = Histogram.of(detector)
-
-    class Answers:
-        decision = np.array([-1e9, -1e-12, 0.0, 1e-12, 1e9])
-
-    histogram.count(Answers)
-    assert histogram.counts.sum() == 5
-    assert np.min(np.abs(histogram.edges)) < 1e-12
-    below = histogram.counts[histogram.edges[:-1] < -1e-9].sum()
-    assert below == 2
-    assert histogram.svg().count('class="rejected"') == 2
 
 
 @pytest.mark.slow

@@ -142,13 +142,6 @@ def test_marks_between_thousands_are_told_from_decimal_marks_by_the_file(run, wh
     np.testing.assert_allclose(pd.read_csv("s.csv")["decision"], fitted, rtol=1e-4, atol=1e-4)
 
 
-def test_what_no_column_tells_is_said(run):
-    marked("t.csv", ";", {"n": POINTS, "m": ["a", "b"]})
-    result = run("check", "t.csv")
-    assert "Warning: Column 'n': '11.073' may mean 11.073 or 11073, and no other column tells which" in result.stderr
-    assert "Say which mark is the decimal one (--decimal): . for 11.073, or , for 11073." in result.stderr
-
-
 @pytest.mark.parametrize(("cells", "decimal"), [(POINTS, ","), (COMMAS, ".")])
 def test_a_file_with_other_marks_than_those_that_were_learned_is_scored_with_its_decimal_mark(run, cells, decimal):
     marked("good.csv", ";", {"n": ["11073", "980", "1250", "870"], "m": list(range(17))})

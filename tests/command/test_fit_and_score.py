@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from archive_parts import N_GOOD, parts
 from processes import loaded_after
-from slabsvm import SVDD, p_values
+from slabsvm import SVDD
 from slabsvm.command import fit as fit_command
 from slabsvm.command.fit import detector_of
 from slabsvm.files import load, records, save
@@ -77,17 +77,6 @@ class TestFit:
         assert set(told["columns"]) == {"width", "weight", "finish", "coated", "line"}
         assert len(told["outliers"]) == pytest.approx(0.1 * N_GOOD, abs=2)
         assert told["warnings"] == []
-
-    @pytest.mark.slow
-    def test_weights_mean_repetition(self, run, ready):
-        table = pd.read_csv(ready / "good.csv").drop(columns=["serial", "note"])
-        counts = np.random.default_rng(0).integers(0, 3, len(table))
-        table.assign(times=counts).to_csv("weighed.csv", index=False)
-        table.loc[np.repeat(np.arange(len(table)), counts)].to_csv("repeated.csv", index=False)
-        run("fit", "weighed.csv", "-o", "w.slab", "--weight", "times")
-        run("fit", "repeated.csv", "-o", "r.slab")
-        weighed, repeated = (load(path).decision_function(table[:50]) for path in ("w.slab", "r.slab"))
-        np.testing.assert_allclose(weighed, repeated, atol=5e-3)
 
     def test_what_was_doubtful_is_said(self, run):
         parts(15, 0).to_csv("few.csv", index=False)
@@ -229,14 +218,6 @@ class TestScore:
         assert result.exit_code == 1
         assert "SVDD has no p-values for --alpha: it keeps no scores of its rows." in result.stderr
 
-    @pytest.mark.slow
-    def test_p_values_are_those_of_python(self, run, ready):
-        run("fit", ready / "good.csv", "-o", "m.slab", "--detector", "slab")
-        found = scored(run("score", "m.slab", ready / "new.csv", "--alpha", ".2"))
-        expected = p_values(load("m.slab"), pd.read_csv(ready / "new.csv"))
-        np.testing.assert_allclose(found["p_value"], expected, rtol=1e-5)
-        assert found["accepted"].tolist() == (expected > 0.2).tolist()
-
     def test_lines_of_json_have_reasons_for_a_program(self, run, ready):
         run("score", ready / "model.slab", ready / "new.csv", "-o", "s.jsonl", "--reasons", 2)
         lines = [json.loads(line) for line in Path("s.jsonl").read_text().splitlines()]
@@ -318,10 +299,6 @@ class TestScore:
         result = run("score", ready / "model.slab", ready / "new.csv", "--json")
         assert result.exit_code == 2
         assert "the rows need a file: name it with -o" in result.stderr
-
-    def test_threads_change_nothing(self, run, ready):
-        expected = run("score", ready / "model.slab", ready / "new.csv").stdout
-        assert run("score", ready / "model.slab", ready / "new.csv", "--jobs", 2).stdout == expected
 
 
 def arrays(X, path):

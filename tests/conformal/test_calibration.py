@@ -8,8 +8,6 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import false_discovery_control
 from sklearn.base import BaseEstimator, clone
-from sklearn.decomposition import PCA
-from sklearn.ensemble import IsolationForest
 from sklearn.frozen import FrozenEstimator
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor
@@ -179,22 +177,6 @@ def test_split_p_values_are_those_of_the_held_out_scores(X, new):
     model = OneClassSlabSVM().fit(X[np.sort(order[60:])])
     expected = ranked(model.decision_function(X[order[:60]])).p_values(model.decision_function(new))
     np.testing.assert_array_equal(detector.p_values(new), expected)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        LocalOutlierFactor(novelty=True),
-        IsolationForest(n_estimators=10, random_state=0),
-        GaussianMixture(),
-        make_pipeline(StandardScaler(), PCA(2), OneClassSlabSVM()),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_any_detector_can_be_wrapped(model, X, new):
-    detector = ConformalDetector(model, alpha=0.1).fit(X)
-    assert (detector.predict(new[-20:]) == -1).mean() > 0.9
-    assert (detector.predict(new[:60]) == 1).mean() > 0.75
 
 
 def test_a_fitted_detector_is_calibrated_as_it_is(X, new):
@@ -483,8 +465,3 @@ def test_novelties_are_those_of_scipy_and_those_that_tie_with_their_allowance(X,
     for fdr in (0.0, 1.0, 5):
         with pytest.raises(ValueError, match="fdr must be a share"):
             detector.novelties(new, fdr)
-
-
-def test_a_rate_that_is_none_is_refused(X):
-    with pytest.raises(ValueError, match="rate between 0 and 1"):
-        ConformalDetector().fit(X).predict(X, alpha=2)

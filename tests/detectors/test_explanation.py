@@ -246,19 +246,6 @@ def test_detectors_that_do_not_say_are_refused(X):
         OneClassSlabSVM().explain(X)
 
 
-def test_what_is_usual_is_not_that_of_the_first_rows():
-    rows = np.random.default_rng(0).normal(9.0, 1.0, (3000, 2))
-    rows = rows[rows[:, 0].argsort()]
-    weights = np.ones(len(rows))
-    weights[::2] = 0.0
-    model = OneClassSVM(kernel="linear")
-    usual = model.fit(rows, sample_weight=weights).model_.usual
-    shuffled = model.fit(np.random.default_rng(1).permutation(rows[1::2])).model_.usual
-    # Of 500 rows a mean is off by a twentieth of a deviation.
-    assert usual.means / shuffled.means == pytest.approx(1.0, abs=0.02)
-    assert usual.spreads / shuffled.spreads == pytest.approx(1.0, abs=0.2)
-
-
 @pytest.mark.slow
 def test_a_frame_is_explained_by_a_frame_and_p_values_need_no_other_call():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(99, 3)), columns=list("abc"), index=range(100, 199))

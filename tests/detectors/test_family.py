@@ -25,7 +25,6 @@ from slabsvm import (
     SlabCollapseWarning,
     bandwidth,
 )
-from slabsvm.compiled import secular as _secular
 from slabsvm.detectors.kernel_pca import LANCZOS_SIZE
 from slabsvm_reproduction.interior_point import Problem, interior_point
 
@@ -560,23 +559,3 @@ def test_components_that_leave_no_error_are_warned_of(X):
             KernelPCADetector(kernel="linear", n_components=4, offsets=offsets).fit(X)
     with pytest.warns(SlabCollapseWarning, match="(?s)without error.*training scores.*fewer components"):
         KernelPCADetector(gamma=0.5, n_components=119, offsets="training").fit(X)
-
-
-def test_the_compiled_secular_equation_is_its_plain_form_and_numpys_eigenvectors():
-    rng = np.random.default_rng(0)
-    poles = np.append(np.sort(rng.exponential(size=12))[::-1], -1.0)
-    poles[4] = poles[3]  # a double eigenvalue, one of whose eigenvectors y has no part of
-    rows = rng.normal(size=(8, 12)) * np.sqrt(poles[:-1] / 12)
-    rows[1, 5] = rows[2, 0] = rows[3, -1] = 0.0
-    # What is left stays positive semidefinite, as a covariance does.
-    rows /= np.sqrt(np.maximum(1.0, (rows**2 / poles[:-1]).sum(axis=1)))[:, None] * 1.01
-    compiled, plain = np.empty(8), np.empty(8)
-    for n_leading in (1, 5, 11, 12):
-        _secular.leading_mass(poles, rows**2, n_leading, 1e-13, compiled)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_secular, "_sums", _secular._sums.py_func)
-            _secular.leading_mass.py_func(poles, rows**2, n_leading, 1e-13, plain)
-        np.testing.assert_allclose(compiled, plain, rtol=1e-11, atol=1e-14)
-        for row, mass in zip(rows, compiled, strict=True):
-            _, vectors = np.linalg.eigh(np.diag(poles[:-1]) - np.outer(row, row))
-            assert mass == pytest.approx(np.square(vectors[:, ::-1][:, :n_leading].T @ row).sum(), rel=1e-9, abs=1e-13)

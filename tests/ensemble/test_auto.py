@@ -386,14 +386,6 @@ def test_no_bit_depends_on_the_order_of_rows_in_groups_that_share_rows(known):
 
 
 @pytest.mark.slow
-def test_a_constant_feature_with_uneven_weights_is_no_warning_of_a_dependency():
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        X = np.column_stack([np.full(40, 5.0), rng.normal(size=(40, 2))])
-        assert np.isfinite(AutoSlabSVM().fit(X, sample_weight=0.1 + rng.random(40)).offset_)
-
-
-@pytest.mark.slow
 def test_members_learn_different_groups_by_the_seed_whatever_the_groups_names_and_the_order_of_rows():
     X, groups = grouped(220, 12, d=5, spread=0.2, seed=1)
     order = np.random.default_rng(3).permutation(len(X))

@@ -8,8 +8,6 @@ import pytest
 
 import many
 from slabsvm import AutoSlabSVM
-from slabsvm.data.passes import Local
-from slabsvm.ensemble.members import Sample
 from slabsvm.ensemble.thresholds import by_others
 
 pytestmark = pytest.mark.numeric
@@ -181,15 +179,6 @@ def test_few_rows_of_many_that_count_are_learned_whole():
     assert np.isnan(np.delete(model.loo_scores_, counted)).all()
     np.testing.assert_array_equal(model.training_outliers(), counted[alone.training_outliers()])
     np.testing.assert_array_equal(model.p_values(X), alone.p_values(X))
-
-
-def test_the_sample_is_drawn_from_rows_that_count():
-    source = Local(rows(100), np.arange(100) % 2 * 1.0)
-    sample = Sample.of(source, 30, seed=0)
-    assert len(sample.numbers) == 25
-    assert (sample.numbers % 2 == 1).all()
-    assert sorted([*sample.numbers, *np.flatnonzero(sample.others)]) == list(range(1, 100, 2))
-    assert Sample.of(source, 50, seed=0).whole
 
 
 @pytest.mark.slow

@@ -102,15 +102,6 @@ class TestBets:
             share = t / length
             assert (first <= t).mean() <= share + 3 * np.sqrt(share * (1 - share) / n_streams)
 
-    def test_streams_side_by_side_are_as_alone(self):
-        p = RNG.random((30, 3))
-        together = BETTING.begun((3,))
-        alone = [BETTING.begun() for _ in range(3)]
-        for row in p:
-            together = BETTING.after(together, row, 1 - row)
-            alone = [BETTING.after(one, np.float64(x), np.float64(1 - x)) for one, x in zip(alone, row, strict=True)]
-        np.testing.assert_allclose(together.log_value, [one.log_value for one in alone], rtol=1e-12)
-
     @pytest.mark.slow
     def test_false_alarms_are_within_the_promise_and_wealth_stays_near_what_was_held_back(self):
         n_streams, n_rows = 400, 1000
@@ -239,11 +230,6 @@ class TestRates:
         assert (found.share[[0, 1, 3]] <= found.high[[0, 1, 3]]).all()
         assert (found.low[2], found.high[2]) == (0.0, 1.0)
         assert str(Tally(3).rate(0.9)) == "no rows yet"
-
-    def test_bounds_narrow_with_rows_and_widen_with_the_number_of_the_window(self):
-        found = rates(np.array([[0, 100, 10], [0, 1000, 100], [50, 1000, 100]]), 0.95)
-        widths = found.high - found.low
-        assert widths[1] < widths[2] < widths[0]
 
 
 def test_a_history_has_bounded_length_and_rows_a_stride_apart():

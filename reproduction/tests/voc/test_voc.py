@@ -206,51 +206,40 @@ class TestAnnotationsInNoList:
             read_voc(layout.root)
 
 
-def grey(layout):
-    layout.add("bad", SQUARE, image=pattern(mode="L"))
+def annotated(layout: Layout, suffix: str = "jpg") -> Path:
+    """Annotate an image that is not there; return its path."""
+    layout.annotate("bad", described("bad", SQUARE))
+    return layout.images / f"bad.{suffix}"
 
 
-def empty(layout):
-    layout.add("bad")
+def make_pipe(path):
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes here")
+    os.mkfifo(path)
 
 
-def wrong_folder(layout):
-    layout.add("bad", SQUARE, folder="RBC")
+def link(path, target):
+    try:
+        path.symlink_to(target)
+    except OSError:
+        pytest.skip("links cannot be made here")
 
 
-def outside(layout):
-    layout.add("bad", boxed("square", 0, 11, 130, 50))
+def endless(path):
+    if not Path("/dev/zero").exists():
+        pytest.skip("no device without an end here")
+    path.symlink_to("/dev/zero")
 
 
-SOUND = {
-    grey: ("grey", "bad.jpg: the image is grey"),
-    empty: ("empty", "bad.xml: it has no object that can be used"),
-    wrong_folder: ("folder", "bad.xml: its <folder> is 'RBC', not 'VOC2012'; its image is in JPEGImages"),
-    outside: (
-        "outside",
-        "bad.xml: a square's box, columns 0 to 130 and rows 11 to 50, reaches out of the image of 120 x 90 pixels",
-    ),
-}
+def changed(layout, change):
+    path = layout.add("bad", SQUARE)
+    path.write_text(change(path.read_text()))
 
 
 def truncated(layout):
-    path = layout.add("bad", SQUARE)
+    layout.add("bad", SQUARE)
     image = layout.images / "bad.jpg"
     image.write_bytes(image.read_bytes()[:-800])
-    return path
-
-
-def no_image(layout):
-    layout.annotate("bad", described("bad", SQUARE))
-
-
-def no_extension(layout):
-    path = layout.add("bad", SQUARE)
-    path.write_text(path.read_text().replace("bad.jpg", "bad"))
-
-
-def folder_for_an_annotation(layout):
-    (layout.annotations / "bad.xml").mkdir()
 
 
 def too_many_pixels(layout):
@@ -261,268 +250,172 @@ def too_many_pixels(layout):
     (layout.images / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk + b"\0\0\0\0IDAT" + bytes(4))
 
 
-def not_an_image(layout):
-    layout.annotate("bad", described("bad", SQUARE))
-    (layout.images / "bad.jpg").write_text("<html>404</html>")
-
-
-def nothing_in_the_image(layout):
-    layout.annotate("bad", described("bad", SQUARE))
-    (layout.images / "bad.jpg").touch()
-
-
-def folder_for_an_image(layout):
-    layout.annotate("bad", described("bad", SQUARE))
-    (layout.images / "bad.jpg").mkdir()
-
-
-def sixteen_bits(layout):
-    layout.add("bad", SQUARE, image=pattern(mode="L").convert("I;16"), extension="png")
-
-
-def cut_annotation(layout):
-    path = layout.add("bad", SQUARE)
-    path.write_text(path.read_text()[:-30])
-
-
-def other_xml(layout):
-    layout.add("bad")
-    layout.annotate("bad", "<svg></svg>")
-
-
-def binary_annotation(layout):
-    layout.add("bad")
-    (layout.annotations / "bad.xml").write_bytes(bytes(range(256)))
-
-
-def unknown_encoding(layout):
-    layout.add("bad")
-    layout.annotate("bad", "<?xml version='1.0' encoding='klingon'?><annotation/>")
-
-
-def no_filename(layout):
-    layout.annotate("bad", "<annotation></annotation>")
-
-
-def filename_elsewhere(layout):
-    layout.annotate("bad", described("../../../secret", SQUARE))
-
-
-def image_of_another(layout):
-    layout.annotate("zbad", described("good", SQUARE))
-
-
-def copy_of_another(layout):
+def copied(layout, copy):
     layout.annotate("zbad", described("zbad", SQUARE))
-    shutil.copy(layout.images / "good.jpg", layout.images / "zbad.jpg")
+    copy(layout.images / "zbad.jpg", "good.jpg")
 
 
-def link_to_another(layout):
-    layout.annotate("zbad", described("zbad", SQUARE))
-    try:
-        (layout.images / "zbad.jpg").symlink_to("good.jpg")
-    except OSError:
-        pytest.skip("links cannot be made here")
+def of_text(text):
+    """Return what adds an image with this text for its annotation."""
+    return lambda at: (at.add("bad"), at.annotate("bad", text))
 
 
-def pipe_for_an_image(layout):
-    layout.annotate("bad", described("bad", SQUARE))
-    make_pipe(layout.images / "bad.jpg")
-
-
-def pipe_for_an_annotation(layout):
-    make_pipe(layout.annotations / "bad.xml")
-
-
-def make_pipe(path):
-    if not hasattr(os, "mkfifo"):
-        pytest.skip("no named pipes here")
-    os.mkfifo(path)
-
-
-def link_to_a_device_without_an_end(layout):
-    layout.annotate("bad", described("bad", SQUARE))
-    if not Path("/dev/zero").exists():
-        pytest.skip("no device without an end here")
-    (layout.images / "bad.jpg").symlink_to("/dev/zero")
-
-
-def image_larger_than_memory(layout):
-    layout.add("bad", SQUARE)
-    os.truncate(layout.images / "bad.jpg", 1 << 40)
-
-
-def annotation_larger_than_memory(layout):
-    os.truncate(layout.add("bad", SQUARE), 1 << 40)
-
-
-def exploding_entities(layout):
-    layout.add("bad")
-    lines = [f"<!ENTITY e{n} '{10 * f'&e{n - 1};'}'>" for n in range(1, 30)]
-    layout.annotate(
-        "bad", f"<!DOCTYPE a [<!ENTITY e0 'ha'>{''.join(lines)}]><annotation><filename>&e29;</filename></annotation>"
-    )
-
-
-def file_of_the_machine_as_an_entity(layout):
-    layout.add("bad")
-    layout.annotate(
-        "bad",
-        "<!DOCTYPE a [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><annotation><filename>&e;</filename></annotation>",
-    )
-
-
-def program_for_another_program(layout):
-    layout.annotate("bad", described("bad", SQUARE))
-    pattern().save(layout.images / "bad.jpg", format="EPS")
-
-
-LEFT_OUT = {
-    program_for_another_program: ("damaged", r"bad\.jpg: it cannot be decoded \(cannot identify image file"),
-    pipe_for_an_image: ("damaged", r"bad\.jpg: it cannot be read \(it is a pipe, not a regular file\)"),
-    pipe_for_an_annotation: ("annotation", r"bad\.xml: it cannot be read \(it is a pipe, not a regular file\)"),
-    link_to_a_device_without_an_end: (
-        "damaged",
-        r"bad\.jpg: it cannot be read \(it is a device, not a regular file\)",
+OUTSIDE = boxed("square", 0, 11, 130, 50)
+REACHES = "a square's box, columns 0 to 130 and rows 11 to 50, reaches out of the image of 120 x 90 pixels"
+ENTITIES = "".join(f"<!ENTITY e{n} '{10 * f'&e{n - 1};'}'>" for n in range(1, 30))
+SOUND = {
+    "grey": (lambda at: at.add("bad", SQUARE, image=pattern(mode="L")), "bad.jpg: the image is grey"),
+    "empty": (lambda at: at.add("bad"), "bad.xml: it has no object that can be used"),
+    "folder": (
+        lambda at: at.add("bad", SQUARE, folder="RBC"),
+        "bad.xml: its <folder> is 'RBC', not 'VOC2012'; its image is in JPEGImages",
     ),
-    image_larger_than_memory: (
-        "damaged",
-        r"bad\.jpg: it cannot be read \(it has 1,099,511\.6 MB, where at most 256\.0 are read\)",
+    "outside": (lambda at: at.add("bad", OUTSIDE), f"bad.xml: {REACHES}"),
+}
+DAMAGED = {
+    "program for another program": (
+        lambda at: pattern().save(annotated(at), format="EPS"),
+        r"jpg: it cannot be decoded \(cannot identify image file",
     ),
-    annotation_larger_than_memory: (
-        "annotation",
+    "pipe": (lambda at: make_pipe(annotated(at)), r"jpg: it cannot be read \(it is a pipe, not a regular file\)"),
+    "device": (lambda at: endless(annotated(at)), r"jpg: it cannot be read \(it is a device, not a regular file\)"),
+    "larger than memory": (
+        lambda at: (at.add("bad", SQUARE), os.truncate(at.images / "bad.jpg", 1 << 40)),
+        r"jpg: it cannot be read \(it has 1,099,511\.6 MB, where at most 256\.0 are read\)",
+    ),
+    "truncated": (truncated, r"jpg: it cannot be decoded \(.*truncated.*\)"),
+    "too many pixels": (too_many_pixels, r"png: it has too many pixels: reduce it \(Image size \(256000000 pixels\)"),
+    "no image": (lambda at: annotated(at).write_text("<html>404</html>"), r"jpg: it cannot be decoded \(cannot ident"),
+    "nothing in it": (lambda at: annotated(at).touch(), "jpg: it cannot be decoded"),
+    "folder": (lambda at: annotated(at).mkdir(), r"jpg: it cannot be read \("),
+    "sixteen bits": (
+        lambda at: at.add("bad", SQUARE, image=pattern(mode="L").convert("I;16"), extension="png"),
+        r"png: its pixels are not of 8 bits a channel \(Pillow's mode I(;16)?\)",
+    ),
+}
+MISSING = {
+    "image": (annotated, r"bad\.jpg: there is no such image; bad\.xml names it"),
+    "extension": (
+        lambda at: changed(at, lambda text: text.replace("bad.jpg", "bad")),
+        r"bad: there is no such image; bad\.xml names it without an extension, such as \.jpg",
+    ),
+}
+ANNOTATION = {
+    "pipe": (
+        lambda at: make_pipe(at.annotations / "bad.xml"),
+        r"bad\.xml: it cannot be read \(it is a pipe, not a regular file\)",
+    ),
+    "larger than memory": (
+        lambda at: os.truncate(at.add("bad", SQUARE), 1 << 40),
         r"bad\.xml: it cannot be read \(it has 1,099,511\.6 MB, where at most 4\.0 are read\)",
     ),
-    exploding_entities: ("annotation", r"bad\.xml: it cannot be read as XML \("),
-    file_of_the_machine_as_an_entity: ("annotation", r"bad\.xml: it cannot be read as XML \("),
-    truncated: ("damaged", r"bad\.jpg: it cannot be decoded \(.*truncated.*\)"),
-    no_image: ("missing", r"bad\.jpg: there is no such image; bad\.xml names it"),
-    no_extension: ("missing", r"bad: there is no such image; bad\.xml names it without an extension, such as \.jpg"),
-    folder_for_an_annotation: ("annotation", r"bad\.xml: it cannot be read \("),
-    too_many_pixels: ("damaged", r"bad\.png: it has too many pixels: reduce it \(Image size \(256000000 pixels\)"),
-    not_an_image: ("damaged", r"bad\.jpg: it cannot be decoded \(cannot identify image file"),
-    nothing_in_the_image: ("damaged", r"bad\.jpg: it cannot be decoded"),
-    folder_for_an_image: ("damaged", r"bad\.jpg: it cannot be read \("),
-    sixteen_bits: ("damaged", r"bad\.png: its pixels are not of 8 bits a channel \(Pillow's mode I(;16)?\)"),
-    cut_annotation: ("annotation", r"bad\.xml: it cannot be read as XML \("),
-    other_xml: ("annotation", r"bad\.xml: it is not an annotation: its outermost element is <svg>"),
-    binary_annotation: ("annotation", r"bad\.xml: it cannot be read as XML \("),
-    unknown_encoding: ("annotation", r"bad\.xml: it cannot be read as XML \("),
-    no_filename: ("annotation", r"bad\.xml: <filename> should be the name of an image in JPEGImages, but is None"),
-    filename_elsewhere: ("annotation", r"bad\.xml: <filename> should be .* but is '\.\./\.\./\.\./secret\.jpg'"),
-    image_of_another: (
-        "annotation",
+    "exploding entities": (
+        of_text(f"<!DOCTYPE a [<!ENTITY e0 'ha'>{ENTITIES}]><annotation><filename>&e29;</filename></annotation>"),
+        r"bad\.xml: it cannot be read as XML \(",
+    ),
+    "file of the machine": (
+        of_text(
+            "<!DOCTYPE a [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><annotation><filename>&e;</filename></annotation>"
+        ),
+        r"bad\.xml: it cannot be read as XML \(",
+    ),
+    "folder": (lambda at: (at.annotations / "bad.xml").mkdir(), r"bad\.xml: it cannot be read \("),
+    "cut": (lambda at: changed(at, lambda text: text[:-30]), r"bad\.xml: it cannot be read as XML \("),
+    "other XML": (of_text("<svg></svg>"), r"bad\.xml: it is not an annotation: its outermost element is <svg>"),
+    "binary": (
+        lambda at: (at.add("bad"), (at.annotations / "bad.xml").write_bytes(bytes(range(256)))),
+        r"bad\.xml: it cannot be read as XML \(",
+    ),
+    "encoding": (
+        of_text("<?xml version='1.0' encoding='klingon'?><annotation/>"),
+        r"bad\.xml: it cannot be read as XML \(",
+    ),
+    "no file name": (
+        lambda at: at.annotate("bad", "<annotation></annotation>"),
+        r"bad\.xml: <filename> should be the name of an image in JPEGImages, but is None",
+    ),
+    "file elsewhere": (
+        lambda at: at.annotate("bad", described("../../../secret", SQUARE)),
+        r"bad\.xml: <filename> should be .* but is '\.\./\.\./\.\./secret\.jpg'",
+    ),
+    "image of another": (
+        lambda at: at.annotate("zbad", described("good", SQUARE)),
         r"zbad\.xml: its image good\.jpg belongs to good\.xml already; correct <filename>",
     ),
-    copy_of_another: (
-        "annotation",
+    "copy of another": (
+        lambda at: copied(at, lambda path, other: shutil.copy(path.parent / other, path)),
         r"zbad\.xml: its image zbad\.jpg is a copy of good\.jpg, which good\.xml has; remove one of them",
     ),
-    link_to_another: ("annotation", r"zbad\.xml: its image zbad\.jpg is a copy of good\.jpg, which good\.xml has"),
+    "link to another": (
+        lambda at: copied(at, link),
+        r"zbad\.xml: its image zbad\.jpg is a copy of good\.jpg, which good\.xml has",
+    ),
 }
+LEFT_OUT = [
+    *(pytest.param(spoil, "damaged", rf"bad\.{text}", id=name) for name, (spoil, text) in DAMAGED.items()),
+    *(pytest.param(spoil, "missing", text, id=name) for name, (spoil, text) in MISSING.items()),
+    *(pytest.param(spoil, "annotation", text, id=name) for name, (spoil, text) in ANNOTATION.items()),
+]
 
 
-@pytest.mark.parametrize("spoil", SOUND, ids=lambda spoil: spoil.__name__)
-class TestWhatIsOddButSound:
-    def test_is_used_and_reported(self, layout, spoil):
-        layout.add("good", SQUARE)
-        spoil(layout)
-        kind, text = SOUND[spoil]
-        data = read_voc(layout.root, on_error="raise")
-        assert only_problem(data, kind).endswith(f"{text} (used)")
-        assert [image.image.stem for image in data.images] == ["bad", "good"]
-
-    def test_is_left_out_where_it_is_not_accepted(self, layout, spoil):
-        layout.add("good", SQUARE)
-        spoil(layout)
-        kind, text = SOUND[spoil]
-        data = read_voc(layout.root, accept=ACCEPTED - {kind, "empty"})
-        assert str(data.problems[0]).endswith(f"{text} (left out)")
-        assert [image.image.stem for image in data.images] == ["good"]
-
-    def test_is_refused_on_request(self, layout, spoil):
-        layout.add("good", SQUARE)
-        spoil(layout)
-        with pytest.raises(DataError, match="is refused for what is wrong with it") as error:
-            read_voc(layout.root, on_error="raise", accept=())
-        assert SOUND[spoil][1] in str(error.value)
+@pytest.mark.parametrize("kind", SOUND)
+def test_what_is_odd_but_sound_is_used_and_reported_or_left_out_or_refused_on_request(layout, kind):
+    spoil, text = SOUND[kind]
+    layout.add("good", SQUARE)
+    spoil(layout)
+    data = read_voc(layout.root, on_error="raise")
+    assert only_problem(data, kind).endswith(f"{text} (used)")
+    assert [image.image.stem for image in data.images] == ["bad", "good"]
+    data = read_voc(layout.root, accept=ACCEPTED - {kind, "empty"})
+    assert str(data.problems[0]).endswith(f"{text} (left out)")
+    assert [image.image.stem for image in data.images] == ["good"]
+    with pytest.raises(DataError, match="is refused for what is wrong with it") as error:
+        read_voc(layout.root, on_error="raise", accept=())
+    assert text in str(error.value)
 
 
-@pytest.mark.parametrize("spoil", LEFT_OUT, ids=lambda spoil: spoil.__name__)
-class TestWhatCannotBeUsed:
-    def test_is_left_out_by_name(self, layout, spoil):
-        layout.add("good", SQUARE)
-        spoil(layout)
-        kind, text = LEFT_OUT[spoil]
-        data = read_voc(layout.root)
-        assert re.search(rf"{text}.* \(left out\)$", only_problem(data, kind))
-        assert [image.image.stem for image in data.images] == ["good"]
+@pytest.mark.parametrize(("spoil", "kind", "text"), LEFT_OUT)
+def test_what_cannot_be_used_is_left_out_by_name_or_refused_on_request(layout, spoil, kind, text):
+    layout.add("good", SQUARE)
+    spoil(layout)
+    data = read_voc(layout.root)
+    assert re.search(rf"{text}.* \(left out\)$", only_problem(data, kind))
+    assert [image.image.stem for image in data.images] == ["good"]
+    with pytest.raises(DataError, match=text):
+        read_voc(layout.root, on_error="raise")
+    # In a strict reading that accepts its kind it is left out, too.
+    data = read_voc(layout.root, on_error="raise", accept=ACCEPTED | {kind})
+    assert [image.image.stem for image in data.images] == ["good"]
 
-    def test_is_refused_on_request(self, layout, spoil):
-        layout.add("good", SQUARE)
-        spoil(layout)
-        with pytest.raises(DataError, match=LEFT_OUT[spoil][1]):
-            read_voc(layout.root, on_error="raise")
 
-    def test_is_left_out_in_a_strict_reading_that_accepts_its_kind(self, layout, spoil):
-        layout.add("good", SQUARE)
-        spoil(layout)
-        data = read_voc(layout.root, on_error="raise", accept=ACCEPTED | {LEFT_OUT[spoil][0]})
-        assert [image.image.stem for image in data.images] == ["good"]
+DEGENERATE = "its box is degenerate: xmin=20 ymin={} xmax={} ymax={}, where xmax should be"
+REACHES_OUT = "columns {} to {} and rows 11 to 50, reaches out of the image of 120 x 90"
+UNUSABLE = [
+    (boxed("square", 20, 11, 20, 50), DEGENERATE.format(11, 20, 50)),
+    (boxed("square", 20, 50, 40, 11), DEGENERATE.format(50, 40, 11) + " above xmin and ymax above ymin: swap them"),
+    (boxed("square", 20, 11, "1e300", 50), "<xmax> should be a number of pixels, but is '1e300'"),
+    (boxed("square", 20, "-1e9", 40, 50), "<ymin> should be a number of pixels, but is '-1e9'"),
+    (boxed("square", 20, 11, "nan", 50), "<xmax> should be a number of pixels, but is 'nan'"),
+    (boxed("square", 20, 11, "1e999", 50), "<xmax> should be a number of pixels, but is '1e999'"),
+    (boxed("square", 20, "", 40, 50), "<ymin> should be a number of pixels, but is None"),
+    ("<name>square</name>", "it has no <bndbox>"),
+    (boxed("a\nb", 1, 1, 40, 40), r"object 2 (a\nb): its <name> should be at most 100"),
+    (boxed("a\u202eb", 1, 1, 40, 40), r"object 2 (a\u202eb): its <name> should be at most 100"),
+    (boxed("a\x9bb", 1, 1, 40, 40), "characters that can be printed in one line"),
+    (boxed(101 * "a", 1, 1, 40, 40), f"object 2 ({100 * 'a'}): its <name> should be at most 100"),
+    (boxed("", 20, 11, 40, 50), "object 2 (no name): it has no <name>"),
+    (boxed("square", 1, 1, 9, 9, flags="<difficult>maybe</difficult>"), "<difficult> should be 0 or 1, but is 'maybe'"),
+    (boxed("square", 1, 1, 9, 9, flags="<truncated>2</truncated>"), "<truncated> should be 0 or 1, but is '2'"),
+    (boxed("square", 120, 11, 240, 50), REACHES_OUT.format(120, 240)),
+    (boxed("square", 300, 11, 340, 50), REACHES_OUT.format(300, 340)),
+]
 
 
 @pytest.mark.parametrize(
     ("text", "reason", "kind", "n"),
     [
-        (
-            boxed("square", 20, 11, 20, 50),
-            "its box is degenerate: xmin=20 ymin=11 xmax=20 ymax=50, where xmax should be",
-            "object",
-            1,
-        ),
-        (
-            boxed("square", 20, 50, 40, 11),
-            "its box is degenerate: xmin=20 ymin=50 xmax=40 ymax=11, where xmax should be above xmin and ymax above "
-            "ymin: swap them",
-            "object",
-            1,
-        ),
-        (boxed("square", 20, 11, "1e300", 50), "<xmax> should be a number of pixels, but is '1e300'", "object", 1),
-        (boxed("square", 20, "-1e9", 40, 50), "<ymin> should be a number of pixels, but is '-1e9'", "object", 1),
-        (boxed("square", 20, 11, "nan", 50), "<xmax> should be a number of pixels, but is 'nan'", "object", 1),
-        (boxed("square", 20, 11, "1e999", 50), "<xmax> should be a number of pixels, but is '1e999'", "object", 1),
-        (boxed("square", 20, "", 40, 50), "<ymin> should be a number of pixels, but is None", "object", 1),
-        ("<name>square</name>", "it has no <bndbox>", "object", 1),
-        (boxed("a\nb", 1, 1, 40, 40), r"object 2 (a\nb): its <name> should be at most 100", "object", 1),
-        (boxed("a\u202eb", 1, 1, 40, 40), r"object 2 (a\u202eb): its <name> should be at most 100", "object", 1),
-        (boxed("a\x9bb", 1, 1, 40, 40), "characters that can be printed in one line", "object", 1),
-        (boxed(101 * "a", 1, 1, 40, 40), f"object 2 ({100 * 'a'}): its <name> should be at most 100", "object", 1),
-        (boxed("", 20, 11, 40, 50), "object 2 (no name): it has no <name>", "object", 1),
-        (
-            boxed("square", 1, 1, 9, 9, flags="<difficult>maybe</difficult>"),
-            "<difficult> should be 0 or 1, but is 'maybe'",
-            "object",
-            1,
-        ),
-        (
-            boxed("square", 1, 1, 9, 9, flags="<truncated>2</truncated>"),
-            "<truncated> should be 0 or 1, but is '2'",
-            "object",
-            1,
-        ),
+        *((text, reason, "object", 1) for text, reason in UNUSABLE),
         (boxed("square", 119, 11, 240, 50), "columns 119 to 240", "outside", 2),
-        (
-            boxed("square", 120, 11, 240, 50),
-            "columns 120 to 240 and rows 11 to 50, reaches out of the image of 120 x 90",
-            "object",
-            1,
-        ),
-        (
-            boxed("square", 300, 11, 340, 50),
-            "columns 300 to 340 and rows 11 to 50, reaches out of the image of 120 x 90",
-            "object",
-            1,
-        ),
     ],
 )
 def test_an_object_that_cannot_be_used_is_left_out_alone(layout, text, reason, kind, n):
@@ -564,7 +457,7 @@ def test_a_size_that_is_not_known_or_has_a_fraction_is_no_problem(layout, size):
 
 
 def test_a_box_that_reaches_out_is_cut_at_the_image(layout):
-    outside(layout)
+    layout.add("bad", OUTSIDE)
     assert read_voc(layout.root).images[0].objects[0].box == Box(0, 10, 120, 50)
 
 
