@@ -96,21 +96,3 @@ def test_whole_groups_are_held_out():
         split(rows[:4], np.zeros(4))
     with pytest.raises(ValueError, match="n_samples = 2: at least 2 samples"):
         split(np.zeros((2, 1)))
-
-
-def test_rows_of_a_group_count_by_their_share_of_its_weight():
-    rows, groups = np.zeros((6, 1)), ["a", "a", "b", "b", "c", "c"]
-    np.testing.assert_allclose(fit_arguments(rows, groups, {}).weights, 0.5)
-    # A group of no weight has none to share.
-    weighted = fit_arguments(rows, groups, {"sample_weight": [1.0, 3.0, 2.0, 0.0, 0.0, 0.0]})
-    np.testing.assert_allclose(weighted.weights, [0.25, 0.75, 1.0, 0.0, 0.0, 0.0])
-    np.testing.assert_array_equal(weighted.parameters["groups"], weighted.groups)
-    np.testing.assert_array_equal(weighted.parameters["sample_weight"], [1.0, 3.0, 2.0, 0.0, 0.0, 0.0])
-
-
-def test_weights_are_counts_up_to_the_largest_that_can_be_told_apart():
-    np.testing.assert_array_equal(fit_arguments(np.zeros((2, 1)), None, {}).weights, [1.0, 1.0])
-    most = fit_arguments(np.zeros((2, 1)), None, {"sample_weight": [5e14, 5e14]})
-    np.testing.assert_array_equal(most.weights, [5e14, 5e14])
-    with pytest.raises(ValueError, match="These add up to"):
-        fit_arguments(np.zeros((2, 1)), None, {"sample_weight": [5e14, 6e14]})

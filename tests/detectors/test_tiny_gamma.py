@@ -97,15 +97,6 @@ def test_a_tolerance_that_nearly_any_solution_meets_is_told_and_the_advised_one_
     assert fitted(name, X, delta, advised)[1] == []
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("gamma", [0.05, "scale", 5.0])
-def test_kernels_that_tell_samples_apart_are_not_warned_of(name, gamma):
-    model, parameters = MODELS[name]
-    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
-        warnings.simplefilter("ignore", SlabCollapseWarning)
-        model(gamma=gamma, **parameters).fit(samples(120))
-
-
 @pytest.mark.parametrize("gamma", [1e-8, 1e-10])
 def test_a_slab_of_tiny_gamma_that_tells_samples_apart_is_not_said_to_have_no_width(gamma):
     X = np.random.default_rng(0).normal(size=(150, 2))

@@ -237,16 +237,6 @@ def test_far_strangers_are_rejected_however_far_they_are(model, dtype):
     assert np.isfinite(answers["scores"][:3]).all()
 
 
-@pytest.mark.parametrize("dtype", AGREEMENT)
-def test_the_log_of_the_kernel_mass_orders_strangers_whose_kernel_values_are_zero(dtype):
-    X, _ = rows("any")
-    model = fitted(OneClassSlabSVM(gamma=1.0), X)
-    strangers = X.mean(axis=0) + np.geomspace(30.0, FAR, 20)[:, None] * [1.0, 1.0, 0.0, 0.0]
-    scores = exported(model, strangers, dtype)["scores"]
-    assert (np.diff(scores) < 0).all()
-    np.testing.assert_allclose(scores, model.decision_function(strangers.astype(dtype).astype(np.float64)), rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [

@@ -1,13 +1,9 @@
 """The report of Table 1: its verdicts and its sentences follow from the records, whatever these say."""
 
-import pytest
-
 from slabsvm_reproduction.letter import experiment as paper
-from slabsvm_reproduction.letter import plots as letter_plots
 from slabsvm_reproduction.letter import report as letter_report
 from slabsvm_reproduction.letter import table_one
-from slabsvm_reproduction.report import tables
-from slabsvm_reproduction.report.parts import BAD, BEST, GOOD
+from slabsvm_reproduction.report.parts import BAD, GOOD
 from slabsvm_reproduction.run import printed
 from slabsvm_reproduction.run.journal import Record
 
@@ -78,13 +74,3 @@ def test_planes_that_the_paper_does_not_have_get_no_verdict():
     assert "reproduced" not in report.html()
     assert "Thresholds stand at leave-one-out scores, which the paper does not have" in report.html()
     assert "Thresholds stand at training scores" not in report.html()
-
-
-@pytest.mark.parametrize(("row", "best"), [([0.1, 0.3, 0.2], {2}), ([0.3, 0.1, 0.3], {1, 3})])
-def test_the_best_of_a_row_is_marked_and_so_is_what_equals_it(row, best):
-    assert tables.best_of_rows([row]) == {(0, column): BEST for column in best}
-
-
-def test_a_heat_map_writes_two_digits_and_no_negative_zero():
-    written = [letter_plots.two_digits(value) for value in (0.386, -0.096, -0.004, 0.0, 0.999)]
-    assert written == [".39", "-.10", ".00", ".00", "1.00"]

@@ -96,20 +96,6 @@ def test_what_was_not_run_is_said_and_the_papers_number_still_stands():
     assert {row[6] for row in rest} == {paper_report.NOT_MEASURED, "no target"}
 
 
-@pytest.mark.slow
-def test_the_nearest_reading_of_the_toy_experiment_is_found():
-    records = of_toy(0.05)
-    assert toy_report.nearest(records, "rbf")[2] == pytest.approx(0.05)
-    reading = toy.READINGS[2]
-    for record in toy_report.of_reading(records, reading):
-        record["share_not_below"] -= 0.04
-    name, words, far = toy_report.nearest(records, "rbf")
-    assert (name, words, far) == (reading.name, "the lower plane alone", pytest.approx(0.01))
-    grid = toy_report.readings_grid(records)
-    marked = [grid.rows[at][:2] for (at, column) in grid.marks if column == 5]
-    assert marked == [[reading.name, "the lower plane alone"]]
-
-
 def test_the_report_says_how_many_fits_met_their_tolerance_and_where_the_objective_is_zero():
     met = {"duality_gap": 1e-12, "dual_objective": 1.0, "tol": 1e-10, "status": "converged"}
     flat = met | {"dual_objective": 1e-30, "status": "degenerate"}

@@ -19,7 +19,7 @@ from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc import hog as features
 from slabsvm_reproduction.voc.annotation import Box
 from slabsvm_reproduction.voc.data import ACCEPTED, VOCData, read_voc
-from slabsvm_reproduction.voc.feature_store import FeatureStore, write_rows
+from slabsvm_reproduction.voc.feature_store import write_rows
 from slabsvm_reproduction.voc.hog import ClassFeatures, class_features, describe, hog_picture, region_pixels
 from slabsvm_reproduction.voc.regions import (
     LARGEST,
@@ -461,29 +461,6 @@ class TestTheCache:
         assert not np.load(elsewhere.with_suffix(".npy")).any(), "nothing was written through a link"
         assert not elsewhere.with_suffix(".none").exists()
 
-    @pytest.mark.parametrize("first", ["whole", "half"])
-    def test_is_not_emptied_by_a_run_that_began_before_another(self, data, tmp_path, monkeypatch, first):
-        whole = of_class(data, tmp_path / "whole")
-        check_room = FeatureStore._check_room
-
-        def meanwhile(store: FeatureStore) -> None:
-            """The first run finds no file; here a second one begins, and writes."""
-            monkeypatch.setattr(FeatureStore, "_check_room", check_room)
-            if first == "whole":
-                of_class(data, tmp_path / "shared")
-            else:
-                # A store prepared, and its first row written and noted.
-                other = FeatureStore(store.file.parent, store.shape)
-                other.prepare()
-                other.note([0], write_rows(other.file, [0], whole.X[:1]))
-
-        monkeypatch.setattr(FeatureStore, "_check_room", meanwhile)
-        np.testing.assert_array_equal(of_class(data, tmp_path / "shared").X, whole.X)
-        again = of_class(data, tmp_path / "shared")
-        assert again.n_computed == 0
-        np.testing.assert_array_equal(again.X, whole.X)
-        assert {path.name for path in Path(again.X.filename).parent.iterdir()} == {"features.npy", "rows.jsonl"}
-
     @pytest.mark.parametrize("damage", ["one bit", "zeros", "made anew"])
     def test_computes_the_rows_again_whose_bytes_are_not_those_that_were_noted(
         self, data, tmp_path, monkeypatch, damage
@@ -564,37 +541,26 @@ class TestTheCache:
 
 
 def shared_of(box: Box, others: list[Box]) -> np.ndarray:
-    """For each of the others the pixels that it shares with the box, as a share of its own, and the IoU."""
+    """For each of the others the pixels that it shares with the box, as a share of its own."""
     corners = np.array([(other.left, other.top, other.right, other.bottom) for other in others]).reshape(-1, 4)
     first = np.maximum(corners[:, :2], (box.left, box.top))
     last = np.minimum(corners[:, 2:], (box.right, box.bottom))
-    shared = np.prod(np.maximum(last - first, 0), axis=1)
-    areas = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
-    return np.column_stack([shared / areas, shared / (areas + box.width * box.height - shared)])
+    return np.prod(np.maximum(last - first, 0), axis=1) / np.prod(corners[:, 2:] - corners[:, :2], axis=1)
 
 
 @pytest.mark.slow
-def test_the_real_backgrounds_touch_objects_and_each_other_as_the_docs_say():
+def test_the_real_backgrounds_touch_objects_as_the_docs_say():
     folder = os.environ.get("SLABSVM_DATA")
     if not folder or not Path(folder, "VOCdevkit").is_dir():
         pytest.skip("SLABSVM_DATA names no folder with VOCdevkit")
     data = read_voc(Path(folder, "VOCdevkit"), n_jobs=2)
     objects, _ = class_objects(data, "cat")
-    regions, _ = background_regions(data, objects, 10_000)
+    regions, _ = background_regions(data, objects, 1_000)
     items = {image.image: image.objects for image in data.images}
-    first = [(shared_of(r.box, [item.box for item in items[r.image]]), items[r.image]) for r in regions[:1_000]]
-    touch = sum(bool((shares[:, 0] > 0).any()) for shares, _ in first)
-    hold = sum(bool((shares[:, 0] > 0.9).any()) for shares, _ in first)
-    cats = sum(any(own > 0.9 and item.label == "cat" for (own, _), item in zip(*pair, strict=True)) for pair in first)
-    by_image: dict[Path, list[Box]] = {}
-    for region in regions:
-        by_image.setdefault(region.image, []).append(region.box)
-    again = sum(
-        bool((shared_of(box, boxes[:number] + boxes[number + 1 :])[:, 1] > 0.5).any())
-        for boxes in by_image.values()
-        for number, box in enumerate(boxes)
-    )
-    assert (touch, hold, cats, again) == (793, 506, 48, 7_979)
+    found = [(shared_of(r.box, [item.box for item in items[r.image]]), items[r.image]) for r in regions]
+    touch = sum(bool((shares > 0).any()) for shares, _ in found)
+    cats = sum(any(own > 0.9 and item.label == "cat" for own, item in zip(*pair, strict=True)) for pair in found)
+    assert (touch, cats) == (793, 48)
 
 
 @pytest.mark.slow

@@ -445,20 +445,6 @@ class TestTheReport:
         assert voc_report.table_grid(records, "training", of_voc=True).marks == {}
         assert voc_report.auroc_grid([r | {"auroc": 0.3 + 0.1 * (r["method"] == "SVDD")} for r in records]).marks == {}
 
-    def test_models_that_accept_every_background_and_say_nothing_are_counted(self):
-        records = invented(SLAB_AHEAD)
-        assert "No fit accepts every background without a warning." in voc_report.warnings_grid(records).notes[0]
-        some = [r for r in records if (r["known"], r["kernel"], r["method"]) == ("cow", "chi2", "SVDD")][:4]
-        for record in some:
-            record["false_acceptance"] = 1.0
-        some[0]["told"] = "Nothing is told apart."
-        for record in records:
-            if (record["known"], record["printed"], record["method"], record["fold"]) == ("cat", True, "KPCA", 2):
-                record["false_acceptance"] = 1.0
-        note = voc_report.warnings_grid(records).notes[0]
-        assert "5 fits accept every background without a warning: cat rbf at the paper's gammas KPCA (2), " in note
-        assert "(2), cow chi2 SVDD (3)." in note
-
 
 class TestTheSheets:
     @pytest.mark.slow
@@ -558,28 +544,6 @@ class TestStages:
         monkeypatch.setattr("slabsvm_reproduction.voc.stages.perf_counter", lambda: clock.now)
         return clock
 
-    def test_a_stage_is_shared_out_among_classes_so_that_another_list_of_them_keeps_its_share(self, tmp_path, clock):
-        def taking(seconds):
-            def measure(cell):
-                clock.now += seconds
-                return {}
-
-            return measure
-
-        keys = {"cow": "key of cow", "horse": "key of horse"}
-        first = Stages(tmp_path / "stages.jsonl")
-        with first.shared("models", {"cow": "key of cow"}, taking(3.0)) as measure:
-            measure(SimpleNamespace(known="cow"))
-        assert first.seconds(["models"])["models"] == 3.0
-        second = Stages(tmp_path / "stages.jsonl")
-        with second.shared("models", keys, taking(2.0)) as measure:
-            measure(SimpleNamespace(known="horse"))
-        assert second.seconds(["models"])["models"] == 5.0
-        third = Stages(tmp_path / "stages.jsonl")
-        with third.shared("models", {"cow": "key of cow"}, dict):
-            pass
-        assert third.seconds(["models"])["models"] == 3.0
-
     def test_what_is_interrupted_counts(self, tmp_path, clock):
         stages = Stages(tmp_path / "stages.jsonl")
 
@@ -670,30 +634,6 @@ class TestTheCommand:
         assert "nothing to compute" in again.output
         (seconds,) = re.findall(r"\| features \| ([\d.]+) s \|", (output / "voc.md").read_text())
         assert float(seconds) > 0, "what the features took is remembered"
-
-    @pytest.mark.slow
-    def test_features_that_are_interrupted_are_kept_and_that_is_said(self, voc, tmp_path, monkeypatch):
-        describe, calls = hog.describe, []
-
-        def interrupted(pixels):
-            calls.append(pixels)
-            if len(calls) == 30:
-                raise KeyboardInterrupt
-            return describe(pixels)
-
-        monkeypatch.setattr(hog, "describe", interrupted)
-        begun = ("--data", voc, "--output", tmp_path, "--classes", "cow", "--backgrounds", 20, "--jobs", 1)
-        stopped = run(*begun, "--no-figures")
-        assert stopped.exit_code == 130
-        assert "Stopped. The features so far are kept; the same command goes on from there." in stopped.output
-        result = run(*begun, "--no-figures")
-        assert result.exit_code == 0, result.output
-        assert len(calls) < 30 + 32, "some rows were there"
-        kept = [json.loads(line) for line in (tmp_path / "voc-stages.jsonl").read_text().splitlines()]
-        parts = [line["seconds"] for line in kept if line["stage"] == "features"]
-        assert len(parts) == 2, "what the interrupted run took counts"
-        (seconds,) = re.findall(r"\| features \| ([\d.]+) s \|", (tmp_path / "voc.md").read_text())
-        assert float(seconds) == pytest.approx(sum(parts), abs=0.06)
 
     @pytest.mark.slow
     def test_fresh_computes_models_again_and_keeps_features(self, voc, tmp_path, monkeypatch):
