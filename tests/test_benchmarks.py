@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.integrate import trapezoid
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -178,13 +177,3 @@ class TestRivals:
         model = rivals.Neighbors(rivals.fifth).fit(X)
         assert fifth[0] == 0
         np.testing.assert_allclose(model.offset, -np.quantile(fifth, 0.9), rtol=1e-12)
-
-    def test_diffusion_time_ranks_as_the_mean_of_its_posterior(self, rivals):
-        d = 8
-        distances = np.sort(np.random.default_rng(1).uniform(0.5, 2.0, (30, 5)), axis=1)
-        variances = np.geomspace(1e-3, 1e3, 20_001)
-        b = (distances**2).mean(axis=1) / 2
-        log_density = -d / 2 * np.log(variances) - b[:, None] / variances
-        density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-        mean = trapezoid(density * variances, variances) / trapezoid(density, variances)
-        assert (np.argsort(rivals.diffusion_time(distances)) == np.argsort(-mean)).all()

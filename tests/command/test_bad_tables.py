@@ -113,13 +113,8 @@ DECIMAL_COMMAS, DECIMAL_POINTS = [f"{n},25" for n in range(13)], [f"{n}.25" for 
 # the columns that tell which mark is which.
 MARKS = {
     "thousands in a file of decimal commas": (";", POINTS, DECIMAL_COMMAS, [], "number as 1.234,5", 11073),
-    "decimal points between commas": (",", POINTS, ["a", "b"], [], "number", 11.073),
     "decimal commas in quotes beside points": (",", POINTS, DECIMAL_COMMAS, [], "number as 1.234,5", 11073),
-    "English thousands in quotes": (",", COMMAS, DECIMAL_POINTS, [], "number as 1,234.5", 11073),
-    "three digits with a small one": (";", [*POINTS, "0.125"], DECIMAL_COMMAS, [], "number", 11.073),
-    "two digits among three": (";", [*POINTS, "12.35"], DECIMAL_COMMAS, [], "number", 11.073),
     "points, said to be thousands": (";", POINTS, ["a", "b"], ["--decimal", ","], "number as 1.234,5", 11073),
-    "commas, said to be decimal": (";", COMMAS, ["a", "b"], ["--decimal", ","], "number", 980),
 }
 
 

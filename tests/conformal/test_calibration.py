@@ -201,13 +201,6 @@ def test_the_threshold_of_any_rate_needs_no_refit(alpha, X, new):
     np.testing.assert_array_equal(below, detector.predict(new, alpha=alpha) == -1)
 
 
-def test_a_precomputed_kernel_gives_what_the_kernel_gives(X, new):
-    kernel = problems.rbf(0.3)
-    whole = ConformalDetector(OneClassSVM(kernel=kernel)).fit(X)
-    given = ConformalDetector(OneClassSVM(kernel="precomputed")).fit(kernel(X, X))
-    np.testing.assert_allclose(given.p_values(kernel(new, X)), whole.p_values(new), atol=2.01 / 60)
-
-
 @pytest.mark.warns("Rows infinitely far away are accepted")
 def test_sparse_rows_give_what_dense_rows_give(X, new):
     dense = ConformalDetector(OneClassSVM(kernel="linear")).fit(X + 4)

@@ -343,11 +343,3 @@ def test_the_remedy_brings_the_rate_nearer_to_what_was_asked(name):
             rates.append((model.predict(new) == 1).mean())
     # Half of the rows hold ties of the slab: of ten draws it accepts .94.
     assert np.mean(wrapped) < min(np.mean(plain) - 0.03, 0.95)
-
-
-@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
-def test_rows_of_which_few_repeat_do_not_set_off_that_warning(name):
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.integers(18, 80, 300), rng.integers(0, 2, 300)]).astype(float)
-    with warnings.catch_warnings(action="error"):
-        DETECTORS[name](**WIDE).fit(X)

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
 
-from slabsvm import DriftMonitor, OneClassSlabSVM, OpenSetClassifier
+from slabsvm import DriftMonitor, OneClassSlabSVM
 from slabsvm.display import draw_monitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -30,16 +29,6 @@ def test_evidence_level_alarm_and_rates_are_drawn():
     assert rejection.get_ydata()[-1] == monitor.rate().share
     assert recall.get_ydata()[-1] == monitor.rate("recall").share
     assert [line.get_label() for line in below.lines] == ["rejection", "recall"]
-
-
-def test_two_tests_are_drawn_into_a_figure_of_ones_own():
-    labels = np.arange(200) % 2
-    rows = X + 9.0 * labels[:, None]
-    monitor = DriftMonitor(OpenSetClassifier().fit(rows, labels)).fit(rows + 0.1)
-    monitor.update(rows[:30])
-    figure = Figure()
-    assert draw_monitor(monitor, figure=figure) is figure
-    assert [line.get_label() for line in figure.axes[0].lines[:2]] == ["scores", "classes"]
 
 
 def test_there_is_nothing_to_draw_before_the_first_row():

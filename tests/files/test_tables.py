@@ -132,11 +132,6 @@ class TestFormats:
         pd.testing.assert_frame_equal(found, pd.read_csv(path, low_memory=False))
         assert found["text at the end"].tolist() == table["text at the end"].tolist()
 
-    @pytest.mark.slow
-    def test_utf_16(self, tmp_path, frame):
-        path = written(tmp_path / "t.csv", frame, encoding="utf-16")
-        assert len(read(path, encoding="utf-16")) == len(frame)
-
     @pytest.mark.parametrize(
         ("text", "how", "columns"),
         [

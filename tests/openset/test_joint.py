@@ -139,18 +139,6 @@ def test_what_lies_between_classes_is_less_normal_than_what_lies_in_one(known):
     assert p[0] < 0.5 * min(p[1], alone[0])
 
 
-def test_names_are_better_than_those_of_the_models_alone(known):
-    X, y = samples(400, 8)
-    found = {
-        name: np.mean(np.asarray(list("abc"))[model.fit(*known).decisions(X).argmax(axis=1)] == y)
-        for name, model in {
-            "models": OpenSetClassifier(OneClassSVM(gamma=0.05)),
-            "both": OpenSetClassifier(OneClassSVM(gamma=0.05), classifier=LinearDiscriminantAnalysis()),
-        }.items()
-    }
-    assert found["both"] > found["models"] + 0.01
-
-
 @pytest.mark.warns("The fitted w is zero")
 def test_a_linear_model_that_accepts_far_rows_is_warned_of(known):
     with pytest.warns(CalibrationWarning, match="a model that accepts rows infinitely far away"):

@@ -285,13 +285,6 @@ def test_sparse_rows_and_frames_are_taken(classifier, known):
         np.testing.assert_allclose(other.decisions(kind(X)), base.decisions(X), atol=1e-6)
 
 
-@with_classifiers
-def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(classifier, known):
-    model = OpenSetClassifier(classifier=classifier).fit(*known)
-    X = known[0]
-    np.testing.assert_array_equal(np.concatenate([model.predict(X[:1]), model.predict(X[1:])]), model.predict(X))
-
-
 # Threads, processes, machines
 
 

@@ -2,39 +2,26 @@
 
 Theirs (sklearn/svm/tests of 1.9, test_svm.py and test_sparse.py), and where each is held, here or in another file:
 
-test_oneclass
-    test_six_points_have_the_multipliers_the_offset_and_the_labels_that_scikit_learn_finds
-test_oneclass_decision_function
-    test_new_rows_of_two_clouds_are_accepted_and_others_rejected
-test_oneclass_score_samples
-    laws/test_answers.py
-test_libsvm_parameters
-    test_two_points_have_the_solution_that_is_found_by_hand
-test_precomputed, test_svc_clone_with_callable_kernel
-    test_a_matrix_a_function_and_a_name_of_one_kernel_are_one_model
-test_gamma_scale
-    test_gamma_scale_is_what_scikit_learn_says
-test_n_support, test_n_iter_libsvm
-    test_as_many_support_vectors_as_multipliers
-test_weight, test_sample_weights
-    test_heavier_rows_pull_the_model_to_their_side
+test_oneclass: test_six_points_have_the_multipliers_the_offset_and_the_labels_that_scikit_learn_finds
+test_oneclass_decision_function: test_new_rows_of_two_clouds_are_accepted_and_others_rejected
+test_oneclass_score_samples: laws/test_answers.py
+test_libsvm_parameters: test_two_points_have_the_solution_that_is_found_by_hand
+test_precomputed, test_svc_clone_with_callable_kernel: detectors/test_contract.py
+test_gamma_scale: test_gamma_scale_is_what_scikit_learn_says
+test_n_support, test_n_iter_libsvm: test_as_many_support_vectors_as_multipliers
+test_weight, test_sample_weights: test_heavier_rows_pull_the_model_to_their_side
 test_negative_sample_weights_mask_all_samples, test_svm_equivalence_sample_weight_C, test_error, test_svr_errors,
 test_svc_bad_kernel, test_svc_nonfinite_params, test_sparse_precomputed, test_libsvm_convergence_warnings, test_timeout,
 test_unfitted, test_sparse_svc_clone_with_callable_kernel, test_custom_kernel_not_array_input
     detectors/test_bad_input.py
-test_consistent_decision_function (both files)
-    test_two_fits_that_are_stopped_early_answer_alike
-test_bad_input, test_sparse_oneclasssvm, test_unsorted_indices
-    laws/test_forms.py
-test_sparse_realdata
-    test_rows_of_which_most_are_empty_are_learned_alike
+test_consistent_decision_function (both files): test_two_fits_that_are_stopped_early_answer_alike
+test_bad_input, test_sparse_oneclasssvm, test_unsorted_indices: laws/test_forms.py
+test_sparse_realdata: test_rows_of_which_most_are_empty_are_learned_alike
 test_immutable_coef_property, test_tweak_params, test_svc_raises_error_internal_representation
     Theirs predict from attributes that a user may change, and have no coef_ that does so. Models here predict from what
     fit kept, and have no coef_: test_fitted_arrays_do_not_steer_predictions.
-test_sparse_fit_support_vectors_empty
-    Does not apply: multipliers sum to 1, so that there are support vectors.
-all others
-    Do not apply: of classifiers, regressors, LinearSVC, probabilities, several classes.
+test_sparse_fit_support_vectors_empty: Does not apply: multipliers sum to 1, so that there are support vectors.
+all others: Do not apply: of classifiers, regressors, LinearSVC, probabilities, several classes.
 """
 
 import numpy as np
@@ -59,10 +46,6 @@ THREE = np.array([[-1, -1], [2, 2], [3, 2]], dtype=float)
 THEIRS = {"nu": 0.5, "gamma": "scale", "offsets": "training"}
 MODELS = {"one plane": OneClassSVM(gamma=1.0), "two planes": OneClassSlabSVM(gamma=1.0, nu_lower=0.3, nu_upper=0.2)}
 both_models = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-
-
-def product(left, right):
-    return left @ right.T
 
 
 def test_six_points_have_the_multipliers_the_offset_and_the_labels_that_scikit_learn_finds():
@@ -112,27 +95,6 @@ def test_new_rows_of_two_clouds_are_accepted_and_others_rejected(nus, offsets):
     assert (model.predict(strangers) == -1).mean() > 0.9
     for rows in (new, strangers):
         np.testing.assert_array_equal(model.decision_function(rows) >= 0, model.predict(rows) == 1)
-
-
-def test_a_matrix_a_function_and_a_name_of_one_kernel_are_one_model():
-    X = load_iris().data
-    K = X @ X.T
-    named, function, matrix = (
-        clone(OneClassSVM(kernel=kernel, tol=TIGHT)).fit(rows)
-        for kernel, rows in (("linear", X), (product, X), ("precomputed", K))
-    )
-    for other, rows in ((function, X), (matrix, K)):
-        # A gap g leaves w within sqrt(2 g) of the best, so that scores differ by as much times the longest row.
-        reach = 2 * np.sqrt(2 * max(named.duality_gap_, other.duality_gap_, TIGHT * named.dual_objective_))
-        reach *= np.sqrt(np.diagonal(K).max())
-        np.testing.assert_allclose(other.decision_function(rows), named.decision_function(X), atol=2 * reach)
-        assert other.dual_objective_ == pytest.approx(named.dual_objective_, rel=2 * TIGHT)
-    # Of a row's kernel values those with support vectors alone matter.
-    only = np.zeros_like(K)
-    only[:, matrix.support_] = K[:, matrix.support_]
-    np.testing.assert_array_equal(matrix.decision_function(only), matrix.decision_function(K))
-    with pytest.raises(ValueError, match="expecting 150 features"):
-        matrix.predict(K[:, :20])
 
 
 @pytest.mark.parametrize("model", [OneClassSVM, OneClassSlabSVM])

@@ -380,17 +380,6 @@ def test_a_terminal_shows_words_as_they_are(capsys):
     assert capsys.readouterr().out == "[/red] :cat: [bold]x\n"
 
 
-def test_progress_without_a_terminal_tells_the_time_left_once_it_can(monkeypatch, capsys):
-    clock = iter(100.0 * step for step in range(6))
-    monkeypatch.setattr(terminal, "perf_counter", lambda: next(clock))
-    with terminal.progress("Running 20 fits", 20, done=10) as advance:
-        for _ in range(5):
-            advance()
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[:3] == [f"Running 20 fits: {count} done" for count in (11, 12, 13)]
-    assert lines[3:] == ["Running 20 fits: 14 done, about 10 min left", "Running 20 fits: 15 done, about 8 min left"]
-
-
 @pytest.mark.slow
 def test_reproduce_fair_goes_on_where_it_was_killed_and_tells_who_wins(tmp_path, monkeypatch):
     """The searches, which take minutes, give made-up figures here; all that is around them is as it is."""

@@ -125,14 +125,6 @@ def test_a_file_that_is_not_the_original_is_refused_with_what_is_wrong(original,
     assert data.LETTER_PAGE in str(caught.value)
 
 
-def test_a_path_that_leads_nowhere_is_named(tmp_path, monkeypatch):
-    with pytest.raises(DataError, match="does not exist"):
-        data.load_letters(tmp_path / "nowhere.data")
-    monkeypatch.setenv("SLABSVM_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=f"There is no {data.LETTER_NAME} in"):
-        data.load_letters()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("as_archive", [False, True])
 def test_the_download_is_kept_and_not_fetched_again(original, serve, as_archive):

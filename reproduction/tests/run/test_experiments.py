@@ -98,11 +98,6 @@ def test_an_interruption_waits_until_all_cells_are_handed_to_the_threads(tmp_pat
     assert said == ["stopping"]
 
 
-def test_a_finished_run_is_read_without_computing(tmp_path):
-    protocol.run(SQUARES, square, tmp_path / "journal")
-    assert protocol.run(SQUARES, pytest.fail, tmp_path / "journal") == EXPECTED
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_killed_run_goes_on_where_it_stopped_without_repeating_a_cell(tmp_path, n_jobs):
     journal = tmp_path / "journal"

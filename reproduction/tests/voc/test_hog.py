@@ -325,16 +325,6 @@ class TestTheCache:
         together = of_class(data, tmp_path / "together", n_jobs=2)
         np.testing.assert_array_equal(alone.X, together.X)
 
-    def test_tells_how_far_it_is(self, data, tmp_path):
-        seen: list[tuple[int, int]] = []
-        of_class(data, tmp_path, progress=lambda done, total: seen.append((done, total)))
-        assert seen[0] == (0, 10)
-        assert seen[-1] == (10, 10)
-        assert seen == sorted(set(seen))
-        seen.clear()
-        of_class(data, tmp_path, progress=lambda done, total: seen.append((done, total)))
-        assert seen == [(10, 10)]
-
     @pytest.mark.parametrize(
         "change",
         [{"seed": 1}, {"n_backgrounds": 7}, {"choice": Choice(min_side=31)}],
