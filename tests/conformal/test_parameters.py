@@ -83,16 +83,3 @@ def test_the_share_that_is_held_out_is_rounded_down_and_never_nothing(share, hel
     learned, held_out = split(np.arange(10.0)[:, None], share=share)
     assert len(held_out) == held
     np.testing.assert_array_equal(np.sort(np.concatenate([learned, held_out])), np.arange(10))
-
-
-def test_whole_groups_are_held_out():
-    rows, groups = np.zeros((6, 1)), np.array([2, 2, 0, 1, 1, 0])
-    learned, held_out = split(rows, groups, share=0.4)
-    assert len(np.unique(groups[held_out])) == 1
-    assert not np.isin(groups[learned], groups[held_out]).any()
-    # Two groups will do, one to learn and one to hold out; of rows two are learned at least.
-    assert [len(some) for some in split(rows[:4], [0, 0, 1, 1])] == [2, 2]
-    with pytest.raises(ValueError, match="at least 1 groups"):
-        split(rows[:4], np.zeros(4))
-    with pytest.raises(ValueError, match="n_samples = 2: at least 2 samples"):
-        split(np.zeros((2, 1)))

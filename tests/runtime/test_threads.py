@@ -173,18 +173,6 @@ def test_an_interrupt_at_any_moment_leaves_the_threads_of_blas_as_they_were():
     assert kept.count(({2}, "raise")) >= moment - 2
 
 
-def test_underflow_inside_is_no_error_whatever_it_is_outside():
-    @ONE_BLAS_THREAD
-    def underflow():
-        return np.exp(np.array([-1000.0]))
-
-    with np.errstate(all="raise"):
-        assert underflow() == 0
-        assert np.geterr()["under"] == "raise"
-        with ONE_BLAS_THREAD, pytest.raises(FloatingPointError, match="overflow"):
-            np.exp(np.array([1000.0]))
-
-
 def test_neighbours_leave_the_number_of_openmps_threads_as_it_was():
     X = np.random.default_rng(0).normal(size=(100, 12))
     with threadpool_limits(3, user_api="openmp"):
