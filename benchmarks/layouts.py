@@ -182,7 +182,7 @@ def recall(layout: str, model: str, n_rows: int, n_draws: int) -> Record:
         "rows": n_rows,
         "draws": n_draws,
         "found": round(float(np.mean(found)), 4),
-        "foretold": round(float(np.mean(expected)), 4),
+        "expected": round(float(np.mean(expected)), 4),
         "less": round(float(less.mean()), 4),
         "error": round(float(less.std(ddof=1) / np.sqrt(n_draws)), 4),
         "warned": warned,

@@ -323,6 +323,7 @@ def test_rows_of_no_weight_are_neither_learned_nor_held_out(X, new):
     np.testing.assert_allclose(given.p_values(kernel(new, X)), whole.p_values(new), atol=2.01 / 40)
 
 
+@pytest.mark.filterwarnings("ignore:.* of the samples repeat others")
 def test_weights_reach_the_fits_and_the_calibration(X):
     weights = np.where(np.arange(len(X)) % 2, 3.0, 1.0)
     detector = ConformalDetector(OneClassSVM(), random_state=4).fit(X, sample_weight=weights)

@@ -128,8 +128,12 @@ def test_precomputed_matrices_that_are_no_kernel_are_refused():
             OneClassSlabSVM(kernel="precomputed").fit(K)
     with refused("dense data is required", TypeError):
         OneClassSlabSVM(kernel="precomputed").fit(sp.eye_array(6, format="csr"))
-    with refused("expecting 6 features"):
-        OneClassSVM(kernel="precomputed").fit(np.eye(6) + 1).predict(np.ones((6, 4)))
+
+
+def test_rows_of_a_kernel_matrix_with_other_samples_are_refused(X):
+    model = OneClassSVM(kernel="precomputed").fit(problems.rbf(0.5)(X, X))
+    with refused("expecting 60 features"):
+        model.predict(np.ones((6, 4)))
 
 
 @pytest.mark.parametrize("m", [4, 40])
@@ -568,7 +572,7 @@ def test_a_classifier_in_place_of_a_detector_is_refused(take, X):
 
 def test_weights_of_all_kinds_are_read_or_refused(X):
     usual = OneClassSlabSVM().fit(X).decision_function(X)
-    for weights in (np.ones(60, dtype=bool), [1] * 60, 2.0, np.ma.array(np.ones(60)), np.ones(60, dtype=np.float16)):
+    for weights in (np.ones(60, dtype=bool), [1] * 60, 0.5, np.ma.array(np.ones(60)), np.ones(60, dtype=np.float16)):
         np.testing.assert_array_equal(OneClassSlabSVM().fit(X, sample_weight=weights).decision_function(X), usual)
     for weights, words, error in (
         ([HUGE] + [1] * 59, "sample_weight holds a whole number beyond", ValueError),

@@ -19,7 +19,6 @@ from slabsvm import (
     KernelPCADetector,
     NeighboursDetector,
     OneClassSlabSVM,
-    SlabCollapseWarning,
 )
 from slabsvm import OneClassSVM as OneClassSVMWithKernels
 from slabsvm.kernels.expansion import BLOCK_BYTES
@@ -177,22 +176,6 @@ def test_parameters_changed_after_a_fit_do_not_change_its_predictions(X):
 by_name = pytest.mark.parametrize("name", problems.FAMILY)
 
 
-@pytest.mark.slow
-@pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["300"])
-@pytest.mark.warns("Leave-one-out scores are estimates here", cases=["5900"])
-@pytest.mark.parametrize(("n_samples", "estimated"), [(300, False), (5900, True)])
-def test_a_model_says_how_far_estimated_leave_one_out_scores_can_put_its_planes_off(n_samples, estimated):
-    X = np.random.default_rng(0).normal(size=(n_samples, 8))
-    model = OneClassSlabSVM(gamma=1.0).fit(X)
-    assert len(model.support_) == n_samples
-    assert (0 < model.loo_error_ < 0.15 * model.loo_scores_.std()) == estimated
-    assert (model.loo_error_ > 0) == estimated
-    assert ("estimated to about" in model.summary()) == estimated
-    with pytest.warns(SlabCollapseWarning):
-        model.set_params(offsets="training").fit(X[:200])
-    assert not hasattr(model, "loo_error_")
-
-
 @by_name
 def test_leave_one_out_decisions_name_the_strangers_among_the_training_rows(name):
     X = np.vstack([np.random.default_rng(0).normal(8.0, 1.0, (100, 2)), [[20.0, 20.0], [30.0, 0.5]]])
@@ -240,12 +223,12 @@ def test_rows_that_repeat_are_no_new_ones_and_a_few_values_no_few_rows():
         rows, counts = np.unique(X, axis=0, return_counts=True)
         twice = OneClassSVMWithKernels(gamma=1.0).fit(rows, sample_weight=counts)
     assert not any("distinct samples are few" in str(one.message) for one in warned)
-    assert model.expected_recall_ == twice.expected_recall_ > 0.85
-    assert model.expected_recall_error_ == twice.expected_recall_error_
+    assert model.expected_recall_ == pytest.approx(twice.expected_recall_, abs=1e-12)
+    assert model.expected_recall_ > 0.85
+    assert model.expected_recall_error_ == pytest.approx(twice.expected_recall_error_, abs=1e-12)
 
 
 @pytest.mark.warns("of the training samples are support vectors")
-@pytest.mark.warns("Leave-one-out scores are estimates here", cases=["one-class slab SVM"])
 @pytest.mark.parametrize("name", ["one-class slab SVM", "one-class SVM", "SVDD"])
 def test_the_expected_recall_is_that_of_this_model(name):
     generator = np.random.default_rng(0)
@@ -272,7 +255,7 @@ def test_every_detector_scores_sparse_rows_as_dense_ones(name, X, new):
         np.testing.assert_allclose(model.decision_function(form(new)), expected, atol=allowed)
 
 
-@pytest.mark.warns("of the training samples repeat others")
+@pytest.mark.warns("of the samples repeat others")
 def test_with_c_a_sample_weight_means_repetition_and_its_unit_counts(X):
     times = np.random.default_rng(0).integers(1, 4, len(X))
     for C in (0.01, 0.05, 0.3):
@@ -285,7 +268,7 @@ def test_with_c_a_sample_weight_means_repetition_and_its_unit_counts(X):
 
 @pytest.mark.warns("The slab has no width", cases=["class slab SVM"])
 @pytest.mark.warns("of the training samples are support vectors", cases=["SVDD", "class SVM"])
-@pytest.mark.warns("With offsets='training' expect", cases=["kernel PCA", "kernel density"])
+@pytest.mark.warns("With offsets='training' expect", cases=["kernel density"])
 @by_name
 def test_every_detector_forgets_its_first_fit(name, X, new):
     model = problems.FAMILY[name]().fit(X)

@@ -13,14 +13,12 @@ from itertools import product
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import roc_auc_score
 
 from problems import FORMULAS, rbf
 from slabsvm import (
     SVDD,
-    ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
     OneClassSlabSVM,
@@ -290,28 +288,27 @@ def on_a_grid(rng, n_samples, side=8):
     return rng.integers(0, side, (n_samples, 2)).astype(float)
 
 
-@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
-def test_a_threshold_that_accepts_nearly_all_rows_that_repeat_is_warned_of_with_what_to_expect(name):
-    foretold, found = [], []
+@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD"])
+def test_what_a_fit_expects_of_rows_that_repeat_is_found(name):
+    expected, found, moved = [], [], []
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
-        with pytest.warns(SlabCollapseWarning, match="(?s)repeat others.*ConformalDetector") as caught:
-            model = DETECTORS[name](**WIDE).fit(X)
-        foretold.append(float(re.search(r"expect ([\d.]+)% of new positives", str(caught[0].message))[1]) / 100)
+        model = DETECTORS[name](**WIDE).fit(X)
+        expected.append(model.expected_recall_)
         found.append((model.predict(new) == 1).mean())
-    assert min(found) > 0.945  # asked: .89 or .9
-    assert np.mean(foretold) == pytest.approx(np.mean(found), abs=0.02)
+        # No threshold is on the scores that rows tie at, where the last digits would decide.
+        moved.append((model.predict(new + 1e-7 * rng.normal(size=new.shape)) == 1).mean())
+    assert np.mean(expected) == pytest.approx(np.mean(found), abs=0.02)
+    np.testing.assert_allclose(moved, found, atol=0.01)
 
 
-@pytest.mark.parametrize("name", ["one-class SVM", "SVDD"])
-def test_a_grid_of_a_few_cells_that_tie_is_warned_of_too(name):
+@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD"])
+def test_a_grid_of_a_few_cells_that_tie_is_warned_of(name):
     rng = np.random.default_rng(0)
     X, new = on_a_grid(rng, 300, side=4), on_a_grid(rng, 4000, side=4)
-    with pytest.warns(SlabCollapseWarning, match=r"(?s)expect 100\.0% .*equal scores.*ask for more to be rejected"):
+    with pytest.warns(SlabCollapseWarning, match="leave-one-out scores are the same|The slab has no width"):
         assert (DETECTORS[name](**WIDE).fit(X).predict(new) == 1).all()
-    with warnings.catch_warnings(action="error"):
-        assert (DETECTORS[name](nu=0.5, **WIDE).fit(X).predict(new) == -1).mean() > 0.15
 
 
 @pytest.mark.parametrize("model", [OneClassSlabSVM, OneClassSVM])
@@ -329,17 +326,9 @@ def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_th
         model(offsets="training", gamma=1.0).fit(rng.normal(size=(100, 2)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
-def test_the_remedy_brings_the_rate_nearer_to_what_was_asked(name):
-    plain, wrapped = [], []
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
-        with warnings.catch_warnings(action="ignore"):
-            half = DETECTORS[name](**WIDE).fit(X[:150])
-            models = DETECTORS[name](**WIDE).fit(X), ConformalDetector(FrozenEstimator(half), alpha=0.11).fit(X[150:])
-        for rates, model in zip((plain, wrapped), models, strict=True):
-            rates.append((model.predict(new) == 1).mean())
-    # Half of the rows hold ties of the slab: of ten draws it accepts .94.
-    assert np.mean(wrapped) < min(np.mean(plain) - 0.03, 0.95)
+def test_rows_of_which_few_repeat_are_not_warned_of(name):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(18, 80, 300), rng.integers(0, 2, 300)]).astype(float)
+    with warnings.catch_warnings(action="error"):
+        DETECTORS[name](**WIDE).fit(X)

@@ -29,9 +29,9 @@ def keeping(model: type) -> type:
     """Return a model that keeps its program and its solution."""
 
     class Keeping(model):
-        def _read_off(self, training: object, solved: object) -> object:
-            self.solved = solved
-            return super()._read_off(training, solved)
+        def _read_off(self, *given: object) -> object:
+            self.solved = given[-1]
+            return super()._read_off(*given)
 
     return Keeping
 

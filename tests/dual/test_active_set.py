@@ -11,9 +11,9 @@ from slabsvm.compiled import unlearning as compiled
 from slabsvm.dual import active_set
 from slabsvm.dual.active_set import ActiveSet, free_or_next, optimum_from, polished
 from slabsvm.dual.face import Face
+from slabsvm.dual.left_out import Unlearning
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point
-from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.base import Dense
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import Tuning
@@ -163,12 +163,12 @@ def test_no_path_of_many_samples_takes_a_factor_of_most_of_them(monkeypatch):
 @pytest.mark.parametrize(("most", "events"), [(200, 100), (50, 50)])
 def test_the_work_of_a_path_does_not_grow_with_the_samples_beyond_some(monkeypatch, most, events):
     asked, follow = set(), compiled.follow
-    monkeypatch.setattr(compiled, "follow", lambda *given: (asked.update(given[5].tolist()), follow(*given)))
+    monkeypatch.setattr(compiled, "follow", lambda *given: (asked.update(given[6].tolist()), follow(*given)))
     monkeypatch.setattr(active_set, "MEDIUM", most)
     K = kernel_matrix("cloud", 200, seed=1)
     dual = one_class(np.ones(200), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-10)
-    unlearning = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
+    unlearning = Unlearning(dual, Dense(K), solution, np.zeros(dual.n_samples))
     asked.clear()
     unlearning.without([np.array([sample]) for sample in np.flatnonzero(dual.beta(solution.multipliers))])
     assert asked == {events}

@@ -147,8 +147,17 @@ class Problem:
     @property
     def shares(self) -> np.ndarray:
         """The rows' weights, (n,), which sum to 1."""
-        weights = np.ones(len(self)) if self.sample_weight is None else self.sample_weight
-        return weights / weights.sum()
+        return self.counts / self.counts.sum()
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The weights, (n,), as they are given."""
+        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether weights are whole numbers, which say how many rows each is."""
+        return bool((self.counts == np.rint(self.counts)).all())
 
     @property
     def of_kernel(self) -> dict[str, Any]:

@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
 from strategies import FAMILY, Problem, drawn, plainly
 
-from slabsvm import OneClassSlabSVM
+from slabsvm import SVDD, KernelPCADetector, OneClassSlabSVM
 
 pytestmark = pytest.mark.numeric
 
 of_rows = tuple(kernel for kernel in strategies.KERNELS if kernel != "precomputed")
 
 
+# What rounding may do to scores by folds, as a share of the largest kernel value.
+FOLDED = 1e-9
 of_two_weights = Problem(rows=(0, 1, 2, 3, 1), kernel="intersection", weights=(1.0, 0.5, 0.3, 1e-3, 1e-3))
 
 
-def learned(model: Any, problem: Problem, X: np.ndarray, weights: np.ndarray | None) -> Any:
-    return attempted(lambda: model(**problem.kernel_of(model)).fit(X, sample_weight=weights))
+def learned(model: Any, problem: Problem, X: np.ndarray, weights: np.ndarray | None, **how: Any) -> Any:
+    return attempted(lambda: model(**problem.kernel_of(model), **how).fit(X, sample_weight=weights))
 
 
 def assert_equal_to_the_last_bit(one: Any, other: Any, problem: Problem, places: Any) -> None:
@@ -31,9 +33,19 @@ def assert_equal_to_the_last_bit(one: Any, other: Any, problem: Problem, places:
         assert other == one
         return
     np.testing.assert_array_equal(other.decision_function(problem.new), one.decision_function(problem.new))
-    np.testing.assert_array_equal(other.loo_scores_, one.loo_scores_[places])
     assert other.offset_ == one.offset_
+    if one.offsets == "leave-one-out":
+        np.testing.assert_array_equal(other.loo_scores_, one.loo_scores_[places])
     assert getattr(other, "duality_gap_", None) == getattr(one, "duality_gap_", None)
+
+
+def assert_equal_but_for_rounding(one: Any, other: Any, problem: Problem, places: Any) -> None:
+    if isinstance(one, str):
+        assert other == one
+        return
+    known = FOLDED * tolerances.largest(problem)
+    np.testing.assert_allclose(other.loo_scores_, one.loo_scores_[places], rtol=0, atol=known)
+    assert other.offset_ == pytest.approx(one.offset_, rel=0, abs=known)
 
 
 @pytest.mark.slow
@@ -51,13 +63,23 @@ def test_the_order_of_rows_changes_no_bit(problem: Problem, model: Any, random: 
     drawn(kernels=of_rows),
     st.sampled_from(FAMILY),
     examples=40,
-    broken_by=[{"problem": of_two_weights, "model": OneClassSlabSVM}],
+    broken_by=[
+        {"problem": of_two_weights, "model": OneClassSlabSVM},
+        {"problem": Problem(rows=(0, 1, 2), n_features=1, weights=(1.0, 1e-3)), "model": KernelPCADetector},
+    ],
 )
-def test_rows_given_twice_at_half_their_weights_change_no_bit(problem: Problem, model: Any) -> None:
+def test_rows_given_twice_at_half_their_weights_teach_the_same_to_the_last_bit(problem: Problem, model: Any) -> None:
+    # Where one of them is left out, the other stays.
     weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
-    one = learned(model, problem, problem.X, weights)
-    twice = learned(model, problem, np.tile(problem.X, (2, 1)), np.tile(weights / 2, 2))
-    assert_equal_to_the_last_bit(one, twice, problem, np.tile(np.arange(len(problem)), 2))
+    one, twice = (
+        attempted(lambda X=X, w=w: model(**problem.kernel_of(model), offsets="training").fit(X, sample_weight=w))
+        for X, w in ((problem.X, weights), (np.tile(problem.X, (2, 1)), np.tile(weights / 2, 2)))
+    )
+    if isinstance(one, str):
+        assert twice == one
+        return
+    np.testing.assert_array_equal(twice.decision_function(problem.new), one.decision_function(problem.new))
+    assert twice.offset_ == one.offset_
 
 
 whole_weights = st.lists(st.integers(0, 4), min_size=1, max_size=7).map(tuple)
@@ -71,7 +93,12 @@ def test_a_weight_of_three_is_three_rows_to_the_last_bit(problem: Problem, model
     places = np.repeat(np.arange(len(problem)), weights.astype(int))
     one = learned(model, problem, problem.X, weights)
     if len(places) > 1:
-        assert_equal_to_the_last_bit(one, learned(model, problem, problem.X[places], None), problem, places)
+        other = learned(model, problem, problem.X[places], None)
+        if model is KernelPCADetector or (model is SVDD and problem.kernel != "rbf"):
+            # A fold scores all its rows at once, and what their number is decides how sums are rounded.
+            assert_equal_but_for_rounding(one, other, problem, places)
+        else:
+            assert_equal_to_the_last_bit(one, other, problem, places)
     if not isinstance(one, str):
         assert (np.isnan(one.loo_scores_) == (weights == 0)).all()
         here = weights > 0

@@ -47,23 +47,27 @@ def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> N
         slab = problem.slab()
     counted = problem.shares > 0
     left_out, shares, (lower, upper) = slab.loo_scores_[counted], problem.shares[counted], problem.nus
-    accepted = (left_out >= slab.rho_lower_) & (left_out <= slab.rho_upper_)
+    # Of rows that repeat the larger of both scores puts the plane that faces away from the origin.
+    learned, side = slab.project(problem.given)[counted], 1.0 if problem.epsilon < 1 else -1.0
+    outer = np.where(copies(problem)[counted] > 1, side * np.maximum(side * left_out, side * learned), left_out)
+    of_lower, of_upper = (left_out, outer) if side > 0 else (outer, left_out)
+    on_it = 2 * tolerances.of_plane(problem)
     assert 0.0 <= slab.expected_recall_ <= 1.0 + SHARES
-    # A new row that repeats none is one of n + 1 in random order, with those that are there once: at each plane one of
-    # them is on either side of it.
-    # What a model is given says which are equal: rows that differ may have one row of K.
-    _, sample = np.unique(problem.given[counted], axis=0, return_inverse=True)
-    of_samples = np.bincount(sample.ravel(), weights=shares)
-    once = of_samples <= of_samples.min() * (1.0 + SHARES)
-    chance = of_samples[once].sum() * (1 + (problem.epsilon > 0)) / (once.sum() + 1)
-    assert abs(slab.expected_recall_ - shares @ accepted) <= chance + SHARES
+    # A new row is one of n + 1 in random order: at each plane one of them is on either side of it.
+    n = float(problem.counts.sum()) if problem.are_counts else 1.0 / float(shares @ shares)
+    chance = (1 + (problem.epsilon > 0)) / (n + 1) + SHARES
+    for sign, bound in ((1, np.less_equal), (-1, np.greater_equal)):
+        wide = (of_lower >= slab.rho_lower_ - sign * on_it) & (of_upper <= slab.rho_upper_ + sign * on_it)
+        assert bound(slab.expected_recall_ - sign * chance, shares @ wide)
     assert slab.training_recall_bound_ == pytest.approx(1.0 - problem.shares[slab.support_].sum(), abs=SHARES)
     # A plane that faces the limit of a local kernel is kept off it, which is said.
     if not slab.model_.infinity_warning:
-        assert shares[left_out < slab.rho_lower_].sum() <= lower + SHARES
-        assert shares[left_out > slab.rho_upper_].sum() <= upper + SHARES
+        assert shares[of_lower < slab.rho_lower_ - on_it].sum() <= lower + SHARES
+        assert shares[of_upper > slab.rho_upper_ + on_it].sum() <= upper + SHARES
 
 
+# Seen from their mean, their K is 0.
+of_one_point = Problem(rows=(0, 1), n_features=1, shape="constant feature", kernel="linear")
 RIVALS = (OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector)
 
 
@@ -72,7 +76,10 @@ RIVALS = (OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector)
     st.sampled_from(RIVALS),
     st.floats(0.01, 1.0),
     examples=50,
-    broken_by=[{"problem": Problem(rows=(0, 1, 2)), "model": SVDD, "nu": 0.1}],
+    broken_by=[
+        {"problem": Problem(rows=(0, 1, 2)), "model": SVDD, "nu": 0.1},
+        {"problem": of_one_point, "model": SVDD, "nu": 1.0},
+    ],
 )
 def test_a_rivals_threshold_is_a_quantile_of_left_out_scores(problem: Problem, model: Any, nu: float) -> None:
     kernel = {} if model is KernelDensityDetector else problem.of_kernel
@@ -83,16 +90,27 @@ def test_a_rivals_threshold_is_a_quantile_of_left_out_scores(problem: Problem, m
     assert problem.shares[counted & (one.loo_scores_ < one.offset_)].sum() <= nu + SHARES
 
 
-def without(problem: Problem, row: int) -> Problem | None:
-    """Return the problem without all rows equal to one, with the same boxes; None where that is no slab."""
-    others = ~(problem.X[row] == problem.X).all(axis=1)
-    share = float(problem.shares[others].sum())
+def copies(problem: Problem) -> np.ndarray:
+    """Return how many rows each row is one of, (n,); whole-number weights are counts.
+
+    What a model is given says which are equal: rows that differ may have one row of K.
+    """
+    _, sample = np.unique(problem.given, axis=0, return_inverse=True)
+    each = problem.counts if problem.are_counts else problem.shares > 0
+    return np.bincount(sample.ravel(), weights=each)[sample.ravel()]
+
+
+def without(problem: Problem, row: int) -> tuple[Problem, np.ndarray] | None:
+    """Return the problem without a row, with the same boxes, and which rows are left; None where that is no slab."""
+    same, stays = (problem.X[row] == problem.X).all(axis=1), 1.0 - 1.0 / copies(problem)[row]
+    others, weights = ~same if stays == 0 else np.ones(len(problem), dtype=bool), np.where(same, stays, 1.0)
+    weights = weights * problem.shares
+    share = float(weights.sum())
     nus = tuple(nu / share for nu in problem.nus) if share > 0 else (1.0, 1.0)
-    weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
     if (others & (weights > 0)).sum() < 2 or sum(nus) >= 1:
         return None
     rows = tuple(np.asarray(problem.rows)[others].tolist())
-    return replace(problem, rows=rows, weights=tuple(weights[others].tolist()), nus=nus)
+    return replace(problem, rows=rows, weights=tuple(weights[others].tolist()), nus=nus), others
 
 
 def sides(problem: Problem, beta: np.ndarray) -> np.ndarray:
@@ -110,12 +128,12 @@ def sides(problem: Problem, beta: np.ndarray) -> np.ndarray:
 )
 def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(problem: Problem, row: int) -> None:
     row %= len(problem)
-    part = without(problem, row)
-    if part is None or problem.shares[row] == 0:
+    found = without(problem, row) if problem.shares[row] > 0 else None
+    if found is None:
         return
+    part, others = found
     with only_our_warnings():
         one, refit = problem.slab(tol=1e-12), part.slab(tol=1e-12)
-    others = ~(problem.X[row] == problem.X).all(axis=1)
     beta, again = whole(one, len(problem)), whole(refit, len(part))
     of_it = float(problem.formula(problem.X[row : row + 1], part.X)[0] @ again)
     known = tolerances.of_gap(problem)
@@ -136,6 +154,7 @@ def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(probl
         return
     # The closed form is a solve with K over the free rows, and the row itself: exact to their condition.
     chosen = np.append(np.flatnonzero(others)[free], row)
+    chosen = chosen[np.unique(problem.X[chosen], axis=0, return_index=True)[1]]
     within = problem.K[np.ix_(chosen, chosen)].astype(float)
     condition = float(np.linalg.cond(within))
     if condition < 1e8:

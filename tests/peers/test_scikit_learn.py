@@ -118,7 +118,7 @@ def test_as_many_support_vectors_as_multipliers(model):
 def test_heavier_rows_pull_the_model_to_their_side(model, layout):
     """Two clouds mirror each other; where one weighs a hundred times as much, the other is rejected for it."""
     equal = clone(model).fit(layout(SIX))
-    heavier = clone(model).fit(layout(SIX), sample_weight=[0.1] * 3 + [10] * 3)
+    heavier = clone(model).fit(layout(SIX), sample_weight=[1] * 3 + [100] * 3)
     decisions = equal.decision_function(SIX)
     np.testing.assert_allclose(decisions, equal.decision_function(-SIX), atol=1e-12)
     np.testing.assert_array_equal(heavier.predict(SIX[:3]), -1)

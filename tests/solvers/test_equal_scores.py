@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Blocks
 from slabsvm.gram.computed import Computed
-from slabsvm.gram.neighbours import Neighbours
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import TUNING, equal_scores, equal_scores_by_products, surplus
@@ -34,18 +32,13 @@ def test_a_collapsed_slab_is_solved_to_rounding():
 
 
 @pytest.mark.parametrize("n_samples", [700, 1300])
-def test_one_of_more_samples_and_its_left_out_scores_are_solved_to_the_rounding_of_single_precision(n_samples):
+def test_one_of_more_samples_is_solved_to_the_rounding_of_single_precision(n_samples):
     dual, gram, K = problem(n_samples)
     solution = loop.solve(dual, gram)
     assert solution.status is Status.CONVERGED
     assert solution.face is not None
     assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=1e-6)
     assert solution.gap < 1e-4 * solution.objective
-    shared = leave_one_out(dual, gram, solution).scores
-    double = leave_one_out(dual, gram, replace(solution, face=None), large=n_samples).scores
-    error = np.abs(shared - double).max()
-    # K's values are those of float32, and so is its factor.
-    assert 0 < error < 3e-5 * double.std()
 
 
 def test_dependent_samples_have_no_equal_scores():
@@ -109,18 +102,18 @@ def test_products_with_a_matrix_that_is_held_or_not_lead_to_equal_scores(cache_b
     assert point.gap == pytest.approx(certificate.gap(dual, K, point.multipliers), abs=1e-5 * wanted.objective)
 
 
-def test_a_first_guess_does_not_say_that_planes_are_apart(monkeypatch):
-    # Correlated features, of which so few neighbours say too little.
-    monkeypatch.setattr(loop, "NEIGHBOURS", 4)
+def test_a_first_guess_does_not_say_that_planes_are_apart():
+    # Correlated features, of which the first products say too little.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 5)) @ rng.normal(size=(5, 50)) + 0.2 * rng.normal(size=(1500, 50))
     gram = Computed(RBF(0.05), X / X.std(axis=0))
     dual = one_class_slab(np.ones(1500), 0.1, 0.01, 2 / 3)
-    first = Neighbours(K := Blocks(gram, np.float32, 1e9), 4).factor(np.arange(1500)).solve(np.ones(1500))
-    assert surplus(dual, first * (float(dual.signs @ dual.totals) / first.sum())) > loop.SURPLUS
-    point = equal_scores_by_products(dual, K)
+    point = equal_scores_by_products(dual, Blocks(gram, np.float32, 1e9))
     assert point is not None
-    assert certificate.gap(dual, gram.block(np.arange(1500), None), point.multipliers) <= 0.1 * point.objective
+    K = gram.block(np.arange(1500), None)
+    # Far nearer than the start from the mean of all samples.
+    from_mean = certificate.gap(dual, K, dual.linear_minimiser(K.mean(axis=1)))
+    assert certificate.gap(dual, K, point.multipliers) <= 1e-2 * from_mean
 
 
 def test_products_lead_nowhere_where_planes_are_apart():

@@ -1,37 +1,26 @@
-/* planes.js: where the planes are put, and what is said of it (slabsvm.detectors: repeats, infinity). */
+/* planes.js: where planes are put, so that rows far away are outside, and what is said of it (slabsvm.fitted). */
 "use strict";
 ((slab) => {
-  const { accepts, nus, offsets, side } = slab.program;
-  const { LOST_RECALL } = slab.warnings;
-  const SAME_WEIGHT = 1e-9;
+  const { accepts, isOuter, nus, side, weightedQuantile } = slab.program;
   const ROOM = 0.02;
 
   /**
-   * Put planes that would reject rows that repeat a sample by these rows.
-   * @param {Float64Array} leftOut
-   * @param {number[]} rho by left-out scores
-   * @returns {{lying: Float64Array, rho: number[]}} where new rows lie, and planes for them
+   * Return where planes belong by scores of rows that were not learned: at quantiles, but not where rows tie. The plane
+   * that faces away from the origin goes by the outer ones, and beyond ties by a share of the width.
+   * @param {number[]} weights how many rows each sample is
    */
-  function besideRepeats(dual, scores, leftOut, rho, rounding) {
-    const weights = dual.caps[0], least = Math.min(...weights), total = weights.reduce((a, b) => a + b, 0);
-    const repeat = weights.map((w) => Number(w > (1 + SAME_WEIGHT) * least)), shares = nus(dual);
-    const moved = dual.signs.map((sign, p) => {
-      let lost = 0;
-      scores.forEach((s, i) => (lost += repeat[i] && sign * (s - rho[p]) < -rounding ? weights[i] / total : 0));
-      return lost > LOST_RECALL + (sign * side(dual) < 0 ? 0 : shares[p]);
+  function offsetsBy(dual, scores, outer, weights, rounding) {
+    const own = dual.signs.map((sign, p) => (isOuter(dual, p) ? outer : scores).map((s) => sign * s));
+    const isTied = (values, place) =>
+      weights.reduce((sum, w, i) => sum + (Math.abs(values[i] - place) <= rounding ? w : 0), 0) > 1;
+    const bounds = own.map((values, p) => {
+      const found = weightedQuantile(values, dual.caps[p], dual.totals[p]);
+      const below = Math.max(...values.filter((s) => s < found - rounding));
+      return isTied(values, found) && below > -Infinity ? 0.5 * (found + below) : found;
     });
-    if (!moved.some(Boolean)) return { lying: leftOut, rho };
-    const lying = scores.map((s, i) => (repeat[i] ? s : leftOut[i])), byThem = offsets(dual, lying);
-    const bounds = rho.map((value, p) => dual.signs[p] * value);
-    const wider = bounds.map((bound, p) => (moved[p] ? Math.min(dual.signs[p] * byThem[p], bound) : bound));
-    const width = dual.signs.length === 2 ? Math.max(-(wider[0] + wider[1]), 0) : 0;
-    return {
-      lying,
-      rho: bounds.map((bound, p) => {
-        const sign = dual.signs[p];
-        return sign * (moved[p] ? Math.min(sign * byThem[p] - ROOM * width, bound) : bound);
-      }),
-    };
+    const width = Math.max(-bounds.reduce((a, b) => a + b), 0);
+    const isBeyond = (p) => isOuter(dual, p) && isTied(own[p], bounds[p]);
+    return bounds.map((bound, p) => dual.signs[p] * (isBeyond(p) ? bound - ROOM * width : bound));
   }
 
   /**
@@ -54,7 +43,8 @@
     const kept = rho.map(outsideZero);
     if (kept.every((value, p) => value === rho[p])) return { rho, warning: "" };
     const reached = rows.map((_, i) => {
-      let others = 0;
+      /* By what is left as the row leaves. */
+      let others = beta[i] * K[i * n + i] * (1 - 1 / weights[i]);
       for (let j = 0; j < n; j++) if (j !== i) others += beta[j] * K[i * n + j];
       return way * others > rounding;
     });
@@ -66,5 +56,5 @@
     return { rho: kept, warning };
   }
 
-  slab.planes = { besideRepeats, outside };
+  slab.planes = { offsetsBy, outside };
 })((globalThis.slabsvm ??= {}));

@@ -55,6 +55,9 @@
 
   const side = (dual) => Math.sign(dual.signs.reduce((sum, sign, p) => sum + sign * dual.totals[p], 0));
 
+  /** Whether plane p faces away from the origin. */
+  const isOuter = (dual, p) => dual.signs[p] * side(dual) < 0;
+
   const accepts = (dual, score, rho, rounding) => dual.signs.every((sign, p) => sign * (score - rho[p]) >= -rounding);
 
   const largestObjective = (dual, diagonal) => diagonal * dual.totals.reduce((a, b) => a + b, 0) ** 2;
@@ -131,7 +134,7 @@
   }
 
   slab.program = {
-    ROUNDING_GAP, MASS_ROUNDING, program, offsets, nus, side, accepts, largestObjective, scale, gapTarget,
+    ROUNDING_GAP, MASS_ROUNDING, program, nus, side, isOuter, accepts, largestObjective, scale, gapTarget,
     weightedQuantile, Point, projectSums, adjustSums,
   };
 })((globalThis.slabsvm ??= {}));

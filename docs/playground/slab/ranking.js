@@ -11,7 +11,7 @@
   /**
    * Return the score: 1 at the most normal position, 0 on both planes, negative beyond them.
    * @param {Float64Array} scores where positives lie
-   * @param {Float64Array} weights
+   * @param {number[]} weights how many rows each sample is
    * @param {{side: number, planes: number[], nus: number[], local: boolean, rounding: number}} of
    * @returns {((position: number, logMass?: () => number) => number) & {peak: number}} peak: a position
    */
@@ -20,8 +20,8 @@
     const [near, far] = side > 0 ? nus : [nus[1], nus[0]];
     const positions = scores.map((s) => side * s), total = weights.reduce((a, b) => a + b, 0);
     const shares = weights.map((w) => w / total);
-    /* As of a one-class SVM's plane: a share below half a sample is that of half a one. */
-    const least = 0.5 * (shares.length > 1 ? Math.min(...shares) : 2 ** -99);
+    /* As of a one-class SVM's plane: a share below half a row is that of half a one. */
+    const least = 0.5 / total;
     const quantile = (share) => {
       const bound = Math.max(share, least);
       return weightedQuantile(positions, shares.map((s) => s / bound), 1);

@@ -1,9 +1,10 @@
 /* slab.js: the answer to a question: a slab fitted to its points, and where its grid lies along w. */
 "use strict";
 ((slab) => {
-  const { Point, accepts, adjustSums, offsets, program } = slab.program;
+  const { Point, accepts, adjustSums, isOuter, program, side } = slab.program;
   const TOL = 1e-6;
   const ROUNDING_UNITS = 1024;
+  const MOST = 0.5;
   const LARGEST_EPSILON = 1 / Number.EPSILON;
 
   /**
@@ -79,7 +80,7 @@
     const dual = program(weights, parameters.nu_lower, parameters.nu_upper, parameters.epsilon);
     const solution = slab.solver.solve(dual, K, tol, startFrom(memory, dual, K, rows));
     const { beta, multipliers, scores } = solution.point;
-    const leftOut = parameters.offsets === "training" ? null : slab.leaveOneOut(dual, K, solution, tol);
+    const leftOut = parameters.offsets === "training" ? null : slab.leaveOneOut(dual, K, solution, weights, tol);
     const fit = planesOf({ parameters, rows, weights, kernel, K, dual, solution, leftOut });
     if (memory) {
       memory.clear();
@@ -117,19 +118,15 @@
     return { ...found, milliseconds: performance.now() - begun };
   }
 
-  /** The recall to expect of planes by left-out scores: the law of `slabsvm.fitted.recall.foretold`. */
-  function foretold(leftOut, lower, upper, alone, once, share) {
-    const within = (s) => lower <= s && s <= upper;
-    const few = Array.from(leftOut).filter((_, i) => alone(i));
-    const depth = (depths) => {
-      const gap = Math.min(...depths.filter((depth) => depth < 0).map((depth) => -depth));
-      const inside = Math.min(...depths.filter((depth) => depth >= 0));
+  /** The recall that n rows say of planes, by how far inside each plane these lie (slabsvm.fitted.threshold). */
+  function expectedRecall(within, weights, n) {
+    const depth = (plane) => {
+      const gap = Math.min(...plane.filter((one) => one < 0).map((one) => -one));
+      const inside = Math.min(...plane.filter((one) => one >= 0));
       return Number.isFinite(gap) && Number.isFinite(inside) ? gap / (gap + inside) : 1;
     };
-    let depths = depth(few.map((s) => s - lower));
-    if (Number.isFinite(upper)) depths += depth(few.map((s) => upper - s));
-    const among = Math.max(few.filter(within).length + 1 - depths, 0) / (few.length + 1);
-    return share((i) => !alone(i) && within(leftOut[i])) + once * among;
+    const inside = weights.reduce((sum, w, i) => sum + (within.every((plane) => plane[i] >= 0) ? w : 0), 0);
+    return Math.max(inside + 1 - within.reduce((sum, plane) => sum + depth(plane), 0), 0) / (n + 1);
   }
 
   /** Where the planes of a solution are put, the score that they make, and what is said of them. */
@@ -138,29 +135,33 @@
     const largest = (values) => values.reduce((a, value) => Math.max(a, Math.abs(value)), 0);
     let diagonal = 0, size = 0;
     for (let i = 0; i < n; i++) diagonal = Math.max(diagonal, K[i * n + i]);
-    let rho = offsets(dual, training ? scores : leftOut), lying = training ? scores : leftOut;
+    /* A new row that repeats a learned one scores what the whole model gives it: that counts for the outer plane. */
+    const way = side(dual), unseen = training ? scores : leftOut;
+    const outer = unseen.map((s, i) => (weights[i] > 1 ? way * Math.max(way * s, way * scores[i]) : s));
+    const sized = (of) => ROUNDING_UNITS * Number.EPSILON * of, { offsetsBy, outside } = slab.planes;
+    let rho = training ? solution.point.offsets : offsetsBy(dual, leftOut, outer, weights, sized(largest(scores)));
     if (training) size = beta.reduce((sum, b) => sum + Math.abs(b), 0) * diagonal;
     else size = largest(rho) + largest(scores);
-    const rounding = ROUNDING_UNITS * Number.EPSILON * size;
-    if (!training) ({ lying, rho } = slab.planes.besideRepeats(dual, scores, leftOut, rho, rounding));
+    const rounding = sized(size);
     const smoother = slab.warnings.smoother(parameters.kernel);
     const of = { dual, K, beta, rows, weights, kernel, kernelName: parameters.kernel, remedy: smoother };
-    const kept = slab.planes.outside(of, training ? scores : leftOut, rho, rounding);
+    const kept = outside(of, unseen, rho, rounding);
     rho = kept.rho;
     const lower = rho[0] - rounding, upper = rho.length > 1 ? rho[1] + rounding : Infinity;
-    const within = (s) => lower <= s && s <= upper, total = weights.reduce((a, b) => a + b, 0);
+    const total = weights.reduce((a, b) => a + b, 0);
     const share = (is) => weights.reduce((sum, w, i) => sum + (is(i) ? w : 0), 0) / total;
     const held = (i) => multipliers.some((values) => values[i] > 0);
     const bound = 1 - share(held);
-    const lightest = weights.reduce((least, w) => Math.min(least, w), Infinity);
-    const alone = (i) => weights[i] <= lightest, once = share(alone);
-    const expectedRecall = training ? bound : foretold(leftOut, lower, upper, alone, once, share);
+    const within = rho.map((plane, p) =>
+      (isOuter(dual, p) ? outer : unseen).map((s) => dual.signs[p] * (s - plane) + rounding),
+    );
+    const expected = training ? bound : expectedRecall(within, weights, total);
     const nominal = 1 - parameters.nu_lower - (rho.length > 1 ? parameters.nu_upper : 0);
     const score =
       rho.length < 2
         ? null
-        : slab.twoSided(lying, dual.caps[0], {
-            side: parameters.epsilon < 1 ? 1 : -1,
+        : slab.twoSided(outer, weights, {
+            side: way,
             planes: [lower, upper],
             nus: [parameters.nu_lower, parameters.nu_upper],
             local: kernel.local,
@@ -177,15 +178,15 @@
       if (training) {
         texts.push(slab.warnings.bounded(bound, share((i) => (weights[i] > 1 ? isIn(i) : !held(i))), nominal, remedy));
       } else {
-        const single = share((i) => weights[i] === 1);
-        const learned = single > 0 ? share((i) => weights[i] === 1 && isIn(i)) / single : 1;
-        texts.push(slab.warnings.liftedOut(learned, expectedRecall, nominal, smoother));
+        texts.push(slab.warnings.liftedOut(share(isIn), expected, nominal, smoother));
       }
     }
     if (!training) {
-      const decided = Array.from(scores, within), alone = Array.from(leftOut, within);
-      texts.push(slab.warnings.misjudgedRepeats(weights, nominal, decided, alone));
-      texts.push(slab.warnings.tooFew(weights.length, once, nominal));
+      const once = share((i) => weights[i] === 1);
+      const tellsApart = [0, 1].some((column) => new Set(rows.map((row) => row[column])).size === rows.length);
+      const taken = tellsApart ? slab.warnings.takenForCopies(once, nominal) : "";
+      /* Where most rows repeat others, and new ones will, too, how many differ says nothing. */
+      texts.push(taken || (once < MOST ? "" : slab.warnings.tooFew(rows.length, nominal)));
     }
     const warning = texts.filter(Boolean).join(" "), warnings = warning ? [warning] : [];
     if (solution.status === "stalled") {
@@ -194,7 +195,7 @@
           "iterations no longer reduced it. Scale the features, or use a smaller gamma.",
       );
     }
-    return { lower, upper, score, expectedRecall, warnings };
+    return { lower, upper, score, expectedRecall: expected, warnings };
   }
 
   slab.answer = answer;

@@ -1,4 +1,4 @@
-/* unlearning.js: the path from an optimum to the optimum without a sample (slabsvm.compiled.unlearning). */
+/* unlearning.js: the path from an optimum to the optimum without a row (slabsvm.compiled.unlearning). */
 "use strict";
 ((slab) => {
   const { solved } = slab.matrix;
@@ -14,19 +14,21 @@
   const FEASIBLE = 1e-9;
 
   /**
-   * Cauwenberghs and Poggio (2001): the sample's multiplier goes to 0, and all others stay optimal. An event ends each
-   * straight piece: a free multiplier meets its bound, a sample at its bound its plane, or one plane the other; they are
-   * one from then on. Samples that are no longer what they were at first have an unknown each: how much there is of a
+   * Cauwenberghs and Poggio (2001): the multiplier of what leaves goes to 0, or to what its copies may hold, and all
+   * others stay optimal. An event ends each straight piece: a free multiplier meets its bound, a sample at its bound its
+   * plane, or one plane the other; they are one from then on. Samples that are no longer what they were at first have an unknown each: how much there is of a
    * direction of the active set.
    */
   class Path {
     /**
      * @param {ActiveSet} set
      * @param {number} leaving
+     * @param {number} stays the share of its box that stays
+     * @param {number} kept what its beta goes to
      */
-    constructor(set, leaving) {
-      this.set = set;
-      this.leaving = leaving;
+    constructor(set, leaving, stays, kept) {
+      Object.assign(this, { set, leaving, stays, kept });
+      this.amount = set.point.beta[leaving] - kept;
       this.home = planeOf(set.status[leaving]);
       this.status = set.status.slice();
       this.status[leaving] = GONE;
@@ -92,7 +94,7 @@
 
     /** How all changes for a unit of the path, while nobody's status does; null where that is not known. */
     piece() {
-      const { set, leaving } = this, amount = set.point.beta[leaving], unknowns = this.unknowns();
+      const { set, leaving, amount } = this, unknowns = this.unknowns();
       const own = set.isOnFace(leaving) ? null : set.direction(leaving, this.home);
       const right = unknowns.map(({ off, target = 0 }) => amount * (own ? off(own) : target));
       const parts = unknowns.map(({ part }) => part);
@@ -160,25 +162,25 @@
     /** What was added to K's diagonal is no part of the scores. */
     arrive() {
       const { beta, scores, set } = this;
-      beta[this.leaving] = 0;
+      beta[this.leaving] = this.kept;
       beta.forEach((b, j) => (scores[j] -= set.added * (b - set.point.beta[j])));
       return true;
     }
 
-    /** The duality gap of the program without the sample, here; infinite where sums or boxes are missed by too much. */
+    /** The duality gap of the program without what leaves, here; infinite where sums or boxes are missed by too much. */
     gap() {
-      const { set, beta, scores, offsets, leaving } = this, { totals, signs, caps } = set.dual;
+      const { set, beta, scores, offsets, leaving, stays } = this, { totals, signs, caps } = set.dual;
       const least = FEASIBLE * totals.reduce((a, b) => a + b, 0), missing = totals.slice();
       let gap = 0, room = least, off = 0;
       beta.forEach((b, j) => {
-        if (j === leaving) return;
         let spare = Infinity;
         signs.forEach((sign, p) => {
           const distance = sign * (scores[j] - (offsets[p] ?? offsets[0])), v = Math.max(sign * b, 0);
-          gap += (distance > 0 ? v : Math.min(v - caps[p][j], 0)) * distance;
-          off = Math.max(off, v - caps[p][j]);
+          const cap = j === leaving ? stays * caps[p][j] : caps[p][j];
+          gap += (distance > 0 ? v : Math.min(v - cap, 0)) * distance;
+          off = Math.max(off, v - cap);
           missing[p] -= v;
-          spare = Math.min(spare, caps[p][j] - v);
+          spare = Math.min(spare, cap - v);
         });
         room += Math.max(spare, 0);
       });

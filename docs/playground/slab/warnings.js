@@ -1,13 +1,11 @@
-/* warnings.js: what a fit says where its planes are not what was asked for (slabsvm.detectors: infinity, recall). */
+/* warnings.js: what a fit says where its planes are not what was asked for (slabsvm.fitted: diagnosis, recall). */
 "use strict";
 ((slab) => {
   const LOST_RECALL = 0.1;
-  const LOST_REJECTIONS = 0.5;
-  const TELLING = 3;
   const NO_WIDTH = 1e-6;
   const SAME_LENGTH = 1e-6;
 
-  const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}%`;
+  const percent = (share) => `${(100 * share).toFixed(0)}%`;
 
   /** A number with so many digits, as Python's format "g" has it. */
   function general(value, digits) {
@@ -64,22 +62,35 @@
     );
   }
 
-  /** The recall to expect of a threshold by m samples that accepts a share of them, and its standard error. */
-  function foretold(share, m) {
-    const expected = share * (1 - 1 / (m + 1));
-    return [expected, Math.sqrt((expected * (1 - expected)) / (m + 2))];
+  /** Where the recall by n distinct samples may be LOST_RECALL too small. */
+  function tooFew(n, nominal) {
+    const least = (count) => {
+      const expected = (nominal * count) / (count + 1);
+      return [expected, Math.sqrt((expected * (1 - expected)) / (count + 2))];
+    };
+    const [expected, error] = least(n);
+    let enough = n;
+    for (; ; enough++) {
+      const [found, off] = least(enough);
+      if (found - off >= nominal - LOST_RECALL) break;
+    }
+    if (enough === n) return "";
+    return (
+      `${n} distinct samples are few to set a threshold: ${percent(nominal)} of new positives are to be accepted, ` +
+      `but expect ${percent(expected)}, with a standard error of ${percent(error)}. Give ${enough} or more.`
+    );
   }
 
-  /** Where the recall of so many samples, of which this share do not repeat, may be LOST_RECALL too small. */
-  function tooFew(m, once, nominal) {
-    const lost = (count) => foretold(nominal, count)[0] - foretold(nominal, count)[1] < nominal - LOST_RECALL;
-    if (once < 0.5 || !lost(m)) return "";
-    let least = m;
-    while (lost(least)) least += 1;
-    const [expected, error] = foretold(nominal, m);
+  /** Where rows that repeat lose new rows that repeat none; once is the share of rows that repeat none. */
+  function takenForCopies(once, nominal) {
+    const least = once > 0 ? Math.max(1 - (1 - nominal) / once, 0) : 0;
+    if (least >= nominal - LOST_RECALL) return "";
     return (
-      `${m} distinct samples are few to set a threshold: ${percent(nominal)} of new positives are to be accepted, ` +
-      `but expect ${percent(expected)}, with a standard error of ${percent(error)}. Give ${least} or more.`
+      `${percent(1 - once)} of the samples repeat others, as given or by whole-number weights. The threshold counts on ` +
+      "as many repeats among new positives. Yet one feature differs between all distinct samples, so new positives " +
+      `may repeat none. Of such positives as few as ${percent(least)} may be accepted, where ${percent(nominal)} are ` +
+      "asked for. If rows were only given more than once, give each once. If weights say how much samples matter, " +
+      `set the threshold from held-out rows: ConformalDetector(model, alpha=${general(1 - nominal, 3)}).`
     );
   }
 
@@ -108,43 +119,7 @@
     return largest - least <= SAME_LENGTH * largest;
   };
 
-  /**
-   * Where leave-one-out planes accept far too few or too many rows that repeat.
-   * @param {number[]} weights of the distinct rows: how often each was given
-   * @param {boolean[]} accepted which of them the model accepts, as it scores them
-   * @param {boolean[]} leftOut which it accepts by their leave-one-out scores
-   */
-  function misjudgedRepeats(weights, nominal, accepted, leftOut) {
-    const sum = (of) => weights.reduce((total, w, i) => total + w * of(i), 0), all = sum(() => 1);
-    const repeated = sum((i) => Number(weights[i] > 1));
-    if (repeated === 0) return "";
-    const share = repeated / all;
-    if (share * nominal <= LOST_RECALL && 1 - share > LOST_REJECTIONS) return "";
-    const recall = sum((i) => Number(weights[i] > 1 && accepted[i])) / repeated;
-    const found =
-      `${percent(share)} of the training samples repeat others. The model accepts ${percent(recall)} of these, ` +
-      `where its parameters ask for ${percent(nominal)}: `;
-    if (share * (nominal - recall) > LOST_RECALL) {
-      return (
-        `${found}leave-one-out scores set thresholds for unseen rows. Use offsets='training' if new rows will repeat ` +
-        "training rows in the same way (few discrete values). If rows were only given more than once, give each once."
-      );
-    }
-    const expected = share * recall + sum((i) => Number(weights[i] === 1 && leftOut[i])) / all;
-    if (1 - expected < LOST_REJECTIONS * (1 - nominal) && all * (1 - nominal) >= TELLING) {
-      return (
-        `${found}they score higher than rows that were left out, or lie on the threshold, which counts as inside. If ` +
-        `new rows will repeat training rows in the same way, expect ${percent(expected, 1)} of new positives to be ` +
-        "accepted, and outliers that repeat these too. Set the threshold from rows held out at random: " +
-        "ConformalDetector(FrozenEstimator(model)). Rows with equal scores are accepted or rejected together, there " +
-        "too. With few distinct values, ask for more to be rejected."
-      );
-    }
-    return "";
-  }
-
   slab.warnings = {
-    LOST_RECALL, smoother, collapsed, bounded, liftedOut, unreached, unlikeAll, beyondAll, ofOneLength,
-    misjudgedRepeats, tooFew, general, percent,
+    smoother, collapsed, bounded, liftedOut, unreached, unlikeAll, beyondAll, ofOneLength, takenForCopies, tooFew, general,
   };
 })((globalThis.slabsvm ??= {}));

@@ -1,10 +1,11 @@
-"""The compiled path from the optimum of a program to its optimum without some samples.
+"""The compiled path from the optimum of a program to its optimum without some rows.
 
-Cauwenberghs and Poggio (2001) and Diehl and Cauwenberghs (2003): the multipliers of what leaves go to 0 together, and
-all other samples stay optimal on the way. An event ends each straight piece of the path: a free multiplier meets its
-bound, or a sample at its bound meets its plane. Few events lie on a path, so a piece is solved for relative to the face
-of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.active_set`), a set of k samples whose status has
-changed costs a system of k equations and k columns of P.
+Cauwenberghs and Poggio (2001) and Diehl and Cauwenberghs (2003): the multipliers of what leaves go down together, to 0
+or to what the copies that stay may hold, and all other samples stay optimal on the way. An event ends each straight
+piece of the path: a free multiplier meets its bound, or a sample at its bound meets its plane. Few events lie on a
+path, so a piece is solved for relative to the face of the optimum: with P the pivoted matrix of that face
+(`slabsvm.dual.active_set`), a set of k samples whose status has changed costs a system of k equations and k columns of
+P.
 """
 
 from __future__ import annotations
@@ -72,10 +73,13 @@ class Ends(NamedTuple):
 
 
 @_compiled
-def follow(base: Any, leaving: Any, begins: Any, todo: Any, drive: Any, most: Any, ends: Any, missing: Any) -> None:
+def follow(
+    base: Any, leaving: Any, begins: Any, amounts: Any, todo: Any, drive: Any, most: Any, ends: Any, missing: Any
+) -> None:
     """Follow paths along which sets of samples leave; where one fails, to the end of its last piece.
 
-    leaving : the sets' samples; begins : (r + 1,), where each set begins in there. todo : the sets to follow.
+    leaving : the sets' samples; begins : (r + 1,), where each set begins in there; amounts : what leaves of each
+    sample's beta. todo : the sets to follow.
     drive : (m + c,), how beta, the planes and the scores change besides, as long as no status changes. A set may be
     empty: its path makes up for what a point lacks of optimality, and may end on the way there. most : (r,), how many
     events a path may have. ends : `Ends`, out. missing : (r,), out: a column that a path is short of; -1 for none.
@@ -83,7 +87,7 @@ def follow(base: Any, leaving: Any, begins: Any, todo: Any, drive: Any, most: An
     for row in todo:
         some = leaving[begins[row] : begins[row + 1]]
         end = Ends(ends.change[row], ends.shift[row], ends.status[row])
-        missing[row] = _along(base, some, drive, most[row], end)
+        missing[row] = _along(base, some, amounts[begins[row] : begins[row + 1]], drive, most[row], end)
 
 
 @_inlined
@@ -97,16 +101,18 @@ def _is_free(status: int) -> bool:
 
 
 @_inlined
-def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
+def _along(base: Any, leaving: Any, amounts: Any, drive: Any, most: int, end: Any) -> int:
     """Follow one path from event to event; return the column that it is short of, or -1."""
     m, n_planes = base.beta.shape[0], base.signs.shape[0]
     status = end.status
     leaves, differs = np.zeros(m, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
+    goes = np.zeros(m)
     # One by one, here and below: assignments of whole arrays take seconds to compile, because they check shapes.
     for j in range(m):
         status[j] = base.status[j]
-    for i in leaving:
-        leaves[i] = True
+    for k in range(leaving.shape[0]):
+        i = leaving[k]
+        leaves[i], goes[i] = True, amounts[k]
         if base.on_face[i]:
             differs[i] = True
             status[i] = IDLE
@@ -130,7 +136,7 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
         if not _all_hold(base, status, leaves, differs, margins, rest, heights, shift, last, merged):
             break
         owner, second, short = _unknowns(base, status, leaves, differs, merged)
-        if short >= 0 or not _piece(base, leaving, drive, leaves, status, owner, second, known, rates):
+        if short >= 0 or not _piece(base, leaving, goes, drive, status, owner, second, known, rates):
             break
         step = left
         first: Any = np.intp(NONE)
@@ -186,7 +192,7 @@ def _along(base: Any, leaving: Any, drive: Any, most: int, end: Any) -> int:
         end.shift[p] = shift[p] - left * known[m + p]
     for j in range(m):
         margins[0, j] += left * rates[0, j]
-    _finish(base, leaves, margins, merged, end)
+    _finish(base, leaves, goes, margins, merged, end)
     return int(short)
 
 
@@ -241,12 +247,12 @@ def _change(base: Any, status: Any, margins: Any, rest: Any, heights: Any, j: in
 
 
 @_inlined
-def _finish(base: Any, leaves: Any, margins: Any, merged: bool, end: Any) -> None:
+def _finish(base: Any, leaves: Any, goes: Any, margins: Any, merged: bool, end: Any) -> None:
     """Put down how beta has changed at the end of a path, by the first margins."""
     signs, beta, caps, floor, status, change = base.signs, base.beta, base.caps, base.floor, end.status, end.change
     for j in range(beta.shape[0]):
         if leaves[j]:
-            change[j] = -beta[j]
+            change[j] = -goes[j]
             continue
         p = _plane(status[j]) if status[j] != IDLE else 0
         value = floor[j]
@@ -339,8 +345,8 @@ def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -
 def _piece(
     base: Any,
     leaving: Any,
+    goes: Any,
     drive: Any,
-    leaves: Any,
     status: Any,
     owner: Any,
     second: Any,
@@ -370,10 +376,10 @@ def _piece(
     for k in range(m + n_planes):
         known[k] = drive[k]
     for i in leaving:
-        if not on_face[i] and beta[i] != 0.0:
+        if not on_face[i] and goes[i] != 0.0:
             p = _plane(was[i]) if was[i] != IDLE else 0
             for k in range(m + n_planes):
-                known[k] -= beta[i] * (columns[k, at[i]] + columns[k, at[m + p]])
+                known[k] -= goes[i] * (columns[k, at[i]] + columns[k, at[m + p]])
     system, right = np.zeros((size, size)), np.zeros(size)
     for a in range(size):
         j = owner[a]
@@ -391,7 +397,7 @@ def _piece(
             # r_j - q_home + q_p = 0; the residual's own unknown stands before this one.
             system[a, a - 1] += 1.0
         elif j >= 0 and on_face[j]:
-            right[a] -= beta[j] if leaves[j] else 0.0
+            right[a] -= goes[j]
             if a + 1 < size and second[a + 1]:
                 system[a, a + 1] -= 1.0
     if not _solve(system, right):
@@ -461,17 +467,24 @@ def _solve(system: Any, right: Any) -> bool:
 
 
 @_compiled
-def all_stay(inverse: Any, beta: Any, floor: Any, caps: Any, total: float, share: float) -> bool:
+def all_stay(
+    inverse: Any, beta: Any, amounts: Any, keep: Any, floor: Any, caps: Any, total: float, share: float
+) -> bool:
     """Return whether all samples of a face stay within their boxes as each leaves in turn, by more than a share.
 
     inverse : (m, m), the part of the bordered matrix's inverse that belongs to samples. beta, floor, caps : (m,), beta
-    within its box. total : of what is above 0; the rest of that sum is held by both planes, and finds room where beta
-    leaves some on both sides.
+    within its box. amounts : (m,), what leaves of each beta; keep : (m,), the share of its box that stays then. total :
+    of what is above 0; the rest of that sum is held by both planes, and finds room where beta leaves some on both
+    sides.
     """
     m = beta.shape[0]
     for i in range(m):
-        above, room = 0.0, 0.0
-        amount = -beta[i] / inverse[i, i]
+        if amounts[i] == 0.0:
+            continue
+        stays = beta[i] - amounts[i]
+        above = max(stays, 0.0)
+        room = min(keep[i] * caps[i] - above, max(-keep[i] * floor[i] - max(-stays, 0.0), 0.0))
+        amount = -amounts[i] / inverse[i, i]
         for j in range(m):
             if j == i:
                 continue
@@ -496,10 +509,13 @@ def certify(
     scores: Any,
     leaving: Any,
     begins: Any,
+    keep: Any,
     feasible: float,
     gaps: Any,
 ) -> None:
     """Find the duality gap of points without sets of samples; infinite where sums or boxes are missed by too much.
+
+    keep : (m,), the share of a sample's box that stays where it leaves.
 
     beta : (m,), which the points' change is added to. at : `Ends`, with offsets in place of their shift, one for both
     planes where they are one. scores : (r, m). leaving, begins : as for paths. feasible : what may be missed. gaps :
@@ -513,7 +529,7 @@ def certify(
     for row in range(n_sets):
         some = leaving[begins[row] : begins[row + 1]]
         for i in some:
-            stays[i] = 0.0
+            stays[i] = keep[i]
         gap = off = most = 0.0
         least = np.inf
         for p in range(n_planes):

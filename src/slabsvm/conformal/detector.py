@@ -176,22 +176,27 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
         """Learn and calibrate; return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
-        A learned row is judged by its leave-one-out score; detectors of other libraries have none, and give it the
-        answer of `predict`. No rate is promised for training rows. The parameters are those of `fit`.
+        A learned row is judged by its leave-one-out score. Where there is none, as in detectors of other libraries and
+        in SVMs that have learned more than 2,000 rows, it gets the answer of `predict`. No rate is promised for
+        training rows. The parameters are those of `fit`.
         """
         learned = self._learn(X, groups, fit_params)
         graded, (model, _) = self.score_samples(X), final_estimator(self.estimator_)
         if learned is not None and hasattr(model, "loo_scores_"):
-            graded[learned] = self.ranking_.graded(model.loo_decisions_)
+            left_out = model.loo_decisions_
+            known = ~np.isnan(left_out)
+            graded[learned[known]] = self.ranking_.graded(left_out[known])
         return np.where(graded >= self.offset_, 1, -1)
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
-        return self.ranking_.p_values(self.scores(X))
+        scores = self.scores(X)  # which says first where there is no fit
+        return self.ranking_.p_values(scores)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
-        return self.ranking_.graded(self.scores(X))
+        scores = self.scores(X)
+        return self.ranking_.graded(scores)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).

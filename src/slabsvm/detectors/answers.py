@@ -57,7 +57,7 @@ def left_out_decisions(detector: Any, *, needed_by: str, remedy: str) -> FloatAr
     final = detector[-1] if isinstance(detector, Pipeline) else detector
     if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
         raise ValueError(
-            f"{needed_by} needs the closed-form leave-one-out scores of this package's detectors fitted with "
+            f"{needed_by} needs the leave-one-out scores of this package's detectors fitted with "
             f"offsets='leave-one-out'; {type(final).__name__} has none here. {remedy}"
         )
     return final.loo_decisions_

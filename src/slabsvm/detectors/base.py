@@ -25,7 +25,7 @@ from slabsvm.fitted import recall
 from slabsvm.fitted.diagnosis import made_by_few
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
-from slabsvm.fitted.training import Training, checked_weights
+from slabsvm.fitted.training import Training, checked_weights, rows_counted
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
@@ -60,8 +60,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     offsets: str = "leave-one-out"
 
-    # Whether a sample that repeats is left out by one copy; else by all.
-    _leaves_one_copy: ClassVar[bool] = False
+    # Whether a row that repeats leaves alone; else with its copies.
+    _leaves_one_copy: ClassVar[bool] = True
 
     offset_: float = field(init=False)
     n_samples_fit_: int = field(init=False)
@@ -141,11 +141,12 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             values, of shape (n_samples, n_samples).
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative. A weight of 2 equals two identical samples, and a weight of 0 leaves the sample out. Only the
-            ratios of weights count (SVDD's C is the exception: it is a bound for a weight of 1). Whole multiples of the
-            least weight are counts. `AutoSlabSVM` and `NeighboursDetector` expect new rows to repeat the samples as
-            often. If such weights say how much a sample matters instead, new rows that repeat none are rejected too
-            often; use `ConformalDetector`, which sets the threshold from held-out rows.
+            Non-negative; 0 leaves the row out. Whole numbers are counts: a weight of 2 equals two identical rows, and
+            where the threshold is put one of them leaves at a time. Other weights say how much a row matters, and it
+            leaves whole. What is learned depends on the ratios of weights alone (but for SVDD's C, a bound for a weight
+            of 1). `AutoSlabSVM` and `NeighboursDetector` take whole multiples of the least weight for counts. If whole
+            numbers say how much rows matter instead, new rows that repeat none are rejected too often: use
+            `ConformalDetector`, which sets the threshold from held-out rows.
 
         Returns
         -------
@@ -164,10 +165,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         slabsvm.SlabCollapseWarning
             When the model may not do what its parameters ask for. Causes are: it has no width; it accepts rows
             infinitely far away, or rejects them at the cost of new positives; offsets="training" will reject far more
-            new positives than asked for; many rows repeat and far more or fewer of these are accepted; many rows have
-            near copies; a few rows set the scale of a feature; a slab rejects the rows that it learned; samples are too
-            few, by number or by uneven weights; most samples are copies; or leave-one-out scores are estimates that may
-            change the recall by half of its standard error. The text stays in `warning_`.
+            new positives than asked for; many rows have near copies; a few rows set the scale of a feature; a slab
+            rejects the rows that it learned; samples are too few, by number or by uneven weights; or most rows are
+            copies of others that one feature tells apart. The text stays in `warning_`.
         """
         del y
         self.fit_training(self.training(X, sample_weight))
@@ -179,10 +179,11 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         :meta private:
         """
         X = self._checked(X, reset=True)
-        weights = checked_weights(sample_weight, X)
-        weights, self._weight_unit = (np.ones(X.shape[0]), 1.0) if weights is None else without_unit(weights)
+        given = checked_weights(sample_weight, X)
+        weights, self._weight_unit = (np.ones(X.shape[0]), 1.0) if given is None else without_unit(given)
         distinct = self._distinct(X, weights)
-        return Training(X, weights, distinct, groups=None if groups is None else groups_of(groups, distinct, weights))
+        of_groups = None if groups is None else groups_of(groups, distinct, weights)
+        return Training(X, weights, distinct, groups=of_groups, rows_each=rows_counted(given))
 
     def fit_training(self, training: Training, *, part: bool = False) -> Model:
         """Learn from validated rows, and return the model as it was learned.
@@ -215,7 +216,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         self.learned_ = fingerprints(training.X)[training.weights > 0]
         texts = (
             self._diagnosis(),
-            self._repeats_misjudged(training),
+            self._known_twice(training),
             self._nearly_copied(training),
             scale_by_few(self, training.samples),
             self._few(training),
@@ -228,8 +229,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def loo_decisions_(self) -> FloatArray:
         """The decision_function of each training row under the model without it: (n_samples,) array of float64.
 
-        Negative for the outliers among the training rows. About as many rows are negative as nu asks for. NaN where the
-        weight is 0. The boundary is that of the fitted model. Only with offsets="leave-one-out".
+        Negative for the outliers among the training rows. About as many rows are negative as nu asks for. NaN where
+        `loo_scores_` is. The boundary is that of the fitted model. Only with offsets="leave-one-out".
         """
         if not hasattr(self, "loo_scores_"):
             raise AttributeError(
@@ -250,17 +251,10 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""
         return recall.optimistic(expected, self._nominal_recall()) if self.offsets == "training" else ""
 
-    def _repeats_misjudged(self, training: Training) -> str:
-        """Return a warning where leave-one-out thresholds misjudge rows that repeat, or nothing."""
-        if self.offsets != "leave-one-out" or training.groups is not None:
-            return ""
-        distinct = training.distinct
-        return recall.misjudged_repeats(
-            distinct,
-            self._nominal_recall(),
-            accepted=lambda some: nameless(self).decision_function(training.X[distinct.representatives[some]]) >= 0,
-            left_out=lambda: recall.inside_all(self._within_planes()),
-        )
+    def _known_twice(self, training: Training) -> str:
+        """Return a warning where known outliers are learned as positives, too, or nothing."""
+        del training
+        return ""
 
     def _nearly_copied(self, training: Training) -> str:
         """Return a warning where left-out rows are known by their near copies, or nothing."""
@@ -276,8 +270,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         """Fit X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
 
         This is the sign of `loo_decisions_`, shape (n_samples,): the model's answer for each row had it not learned the
-        row, as in scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. A row of
-        weight 0 is not learned, and gets the answer of `predict`.
+        row, as in scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. Where a
+        support vector machine has not learned some of its rows (of more than 2,000), each half of the rows is answered
+        by a model of the other half, with its own threshold. A row of weight 0 gets the answer of `predict`.
 
         `fit(X).predict(X)` differs: learning a row raises its score, so few training rows or none are rejected. The two
         agree with offsets="training", where training scores set the threshold.
@@ -288,10 +283,11 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             As for `fit`.
         """
         self.fit(X, y, **kwargs)
-        return self._predict_learned(X)
+        return self._predict_learned(X, **kwargs)
 
-    def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return what `fit_predict` answers the rows that were given to `fit`."""
+    def _predict_learned(self, X: Any, **parameters: Any) -> npt.NDArray[np.intp]:
+        """Return what `fit_predict` answers the rows that were given to `fit`, with these parameters."""
+        del parameters
         if "loo_scores_" not in self.__dict__:
             return self.predict(X)
         decisions = self.loo_decisions_
@@ -309,15 +305,18 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         if groups is not None:
             return recall.too_few(groups.count, nominal, f"{groups.count} groups are few")
         doubt = "" if recall.alike(training.weights) else recall.too_uneven(training.weights, nominal)
+        copies = self._copies(training)
         if not doubt and self._leaves_one_copy:
-            doubt = recall.taken_for_copies(training.counts, nominal)
+            doubt = recall.taken_for_copies(copies, nominal)
         if doubt and not training.may_be_counts:
             return doubt
-        return recall.too_few_distinct(training.distinct.weights, nominal)
+        # Where most rows repeat others, and new ones will, too, how many differ says nothing.
+        few_differ = self._leaves_one_copy and recall.share_once(copies) < recall.MOST
+        return "" if few_differ else recall.too_few_distinct(copies, nominal)
 
-    def _within_planes(self) -> FloatArray:
-        """Return how far inside each plane every training row lies by its leave-one-out score, (P, n_samples)."""
-        return np.asarray(self.loo_scores_ - self.offset_)[None, :]
+    def _copies(self, training: Training) -> FloatArray:
+        """Return how many rows each distinct sample is, (k,)."""
+        return training.n_copies
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=2, accept_sparse=accept_sparse)
@@ -340,8 +339,9 @@ groups : array-like of shape (n_samples,), default=None
     groups. Give groups if new rows come from new groups whose rows resemble each other. Thresholds then come from what
     each row scores under a model without its whole group. The share of accepted rows *of new groups* is then near what
     nu asks for. All groups count alike for the threshold, however many rows they have. Rows within a group count by
-    their weights. What the model learns does not depend on groups. gamma="neighbours" uses neighbours from other
-    groups. A row that several groups share stays when one of them is left out.
+    their weights. gamma="neighbours" uses neighbours from other groups. A row that several groups share stays when one
+    of them is left out. Support vector machines of more than 2,000 distinct rows do not learn some of the groups, and
+    set the threshold by these; else what the model learns does not depend on groups.
 """
 
 

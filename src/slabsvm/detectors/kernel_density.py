@@ -14,7 +14,7 @@ from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
-from slabsvm.fitted.recall import effective
+from slabsvm.fitted.recall import alike, effective
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
@@ -51,7 +51,8 @@ class Density:
         own = self.log_shares - self.log_height
         with np.errstate(divide="ignore"):
             left: FloatArray = scores + np.log(np.maximum(-np.expm1(own - scores), 0.0))
-        return left - _log_of_the_others(np.exp(self.log_shares))
+        shares = np.exp(self.log_shares)
+        return left - _log_of_the_others(shares, np.zeros_like(shares))
 
     @property
     def log_height(self) -> float:
@@ -90,9 +91,9 @@ class KernelDensityDetector(Detector):
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes each training sample's log density
-        without its own Gaussian: the model then accepts a share of *new* positives near 1 - nu. "training" includes the
-        own Gaussian.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes each training row's log density
+        without its own Gaussian; those of its copies stay. The model then accepts a share of *new* positives near
+        1 - nu. "training" includes the own Gaussian.
 
     Attributes
     ----------
@@ -101,7 +102,7 @@ class KernelDensityDetector(Detector):
     offset_ : float
         The least log density that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The log density at each training sample, computed from the others. NaN where the weight is 0. Only with
+        The log density at each training row, computed from the other rows. NaN where the weight is 0. Only with
         offsets="leave-one-out".
     n_samples_fit_ : int
     n_features_in_ : int
@@ -213,20 +214,27 @@ def _left_out(density: Density, training: Training) -> tuple[FloatArray, FloatAr
     """Return the log densities at samples without themselves, or their groups, and how much each counts: (p,) each."""
     groups, shares = training.groups, np.exp(density.log_shares)
     if groups is None:
-        every = np.arange(len(shares))
+        every, own = np.arange(len(shares)), density.log_shares
         scores = density.logarithm(training.samples, apart=(every, every))
-        return scores - _log_of_the_others(shares), training.distinct.weights
+        # A copy of a row stays, at no distance.
+        stays = training.stays
+        with np.errstate(divide="ignore"):
+            scores = np.logaddexp(scores, own + np.log(stays) - density.log_height)
+        # Where each row counts once, those without one are as many; and a new row ties with one that repeats the same.
+        each = training.rows_each is not None or alike(training.weights)
+        others = 0.0 if each else _log_of_the_others(shares, stays)
+        return scores - others, training.distinct.weights
     scores = density.logarithm(training.X[groups.representatives], apart=(groups.numbers, groups.of_samples))
     remaining = np.array([1.0 - shares[leaving].sum() for _, leaving in groups])
     return scores - np.log(remaining)[groups.numbers], groups.weights
 
 
-def _log_of_the_others(shares: FloatArray) -> FloatArray:
-    """Return log(1 - share) of shares that sum to 1, of which one may round to 1."""
+def _log_of_the_others(shares: FloatArray, stays: FloatArray) -> FloatArray:
+    """Return the logarithm of what shares, which sum to 1, leave as one leaves but for the part of it that stays."""
     others = 1.0 - shares
     largest = int(shares.argmax())
     others[largest] = np.delete(shares, largest).sum()
-    return np.asarray(np.log(others))
+    return np.asarray(np.log(others + stays * shares))
 
 
 def _mean_deviation(X: Any, shares: FloatArray) -> float:

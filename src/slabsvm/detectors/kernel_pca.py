@@ -17,9 +17,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import parameters
+from slabsvm.detectors.folds import scores_by_folds
 from slabsvm.detectors.kernelized import (
     KernelDetector,
     common_length,
@@ -32,10 +34,9 @@ from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.fitted.model import KernelModel, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.gram.computed import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.runtime.arrays import FloatArray, pieces
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD, apart
 from slabsvm.runtime.objects import Array, cached_property
 from slabsvm.runtime.sklearn_private import Interval
@@ -44,15 +45,11 @@ from slabsvm.runtime.sklearn_private import Interval
 NO_ERROR = 1e-10
 # A cloud's variance must be this many times what a threshold is moved by for rounding.
 RESOLVED = 1e3
-# The number of samples that are left out in turn to estimate what training thresholds will accept.
-CHECKED = 300
 # What errors are made of is read off so many samples.
 USUAL_ROWS = 64
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000
 LANCZOS_SHARE = 0.05
-# Left-out errors are found in pieces of samples, of about so many multiplications.
-WORK = 2_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +63,6 @@ class Subspace(KernelModel):
     squared_mean: float  # |mu|^2
     explained: Annotated[FloatArray, Array("components")]  # (q,): each component's share of the variance
     without_error: bool  # whether the components reconstruct all that the threshold is a quantile of
-    # The share of new positives that training thresholds will accept; 1 where that is not estimated.
-    expected_recall: float
 
     def scores(self, X: Any, sums: FloatArray) -> FloatArray:
         """Return minus the reconstruction error of each row, (n,), from what the expansion is there."""
@@ -154,11 +149,12 @@ class KernelPCADetector(KernelDetector):
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes what each training sample would
-        score with the mean and the components of the others. These scores are exact and need no refits; the model then
-        accepts a share of *new* positives near 1 - nu. "training" takes the training scores. These are too high,
-        because the components were chosen to reconstruct the training samples. The error grows with the number of
-        components.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes what each training row scores under
+        a model of the other nine of ten folds: the model then accepts a share of *new* positives near 1 - nu. Copies of
+        a row are in one fold. "training" takes the training scores, which are too high, because the components were
+        chosen to reconstruct the training samples. The error grows with the number of components.
+    random_state : int, RandomState or None, default=0
+        Which rows are in which fold.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
 
@@ -171,8 +167,7 @@ class KernelPCADetector(KernelDetector):
     offset_ : float
         Minus the largest squared distance that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        What each training sample would score had it not been learned. NaN where the weight is 0. Only with
-        offsets="leave-one-out".
+        What each training row scores by the other folds. NaN where the weight is 0. Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int
@@ -182,16 +177,13 @@ class KernelPCADetector(KernelDetector):
     Notes
     -----
     With n distinct training samples `fit` holds up to four n x n matrices, 33 n^2 bytes (n = 10,000: 3.3 GB; one matrix
-    more for a precomputed kernel). It finds all eigenvectors in n^3 operations. Leave-one-out solves one more equation
-    for each sample and component, n^2 operations for each component and some iterations. With offsets="training", an
-    int n_components below n/20 and n > 1,000, it takes two matrices and n^2 operations for each component; then the
-    recall of new samples is not checked. A prediction computes kernel values with all training samples.
+    more for a precomputed kernel). It finds all eigenvectors in n^3 operations, and those of ten folds. With
+    offsets="training", an int n_components below n/20 and n > 1,000, it takes two matrices and n^2 operations for each
+    component. A prediction computes kernel values with all training samples.
 
     References
     ----------
     .. [1] H. Hoffmann, "Kernel PCA for novelty detection", Pattern Recognition 40, 2007, eqs. (4)-(10).
-    .. [2] G. Golub, "Some modified matrix eigenvalue problems", SIAM Review 15, 1973: the rank-one change on which
-       offsets="leave-one-out" rests.
 
     Examples
     --------
@@ -206,6 +198,9 @@ class KernelPCADetector(KernelDetector):
     gamma: str | float = "scale"
     n_components: float = 0.9
     nu: float = 0.1
+    random_state: Any = 0
+
+    _leaves_one_copy: ClassVar[bool] = False
 
     n_components_: int = field(init=False)
     explained_variance_ratio_: FloatArray = field(init=False)
@@ -217,6 +212,7 @@ class KernelPCADetector(KernelDetector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        "random_state": ["random_state"],
     }
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -241,7 +237,7 @@ class KernelPCADetector(KernelDetector):
         return of_parts(parts, fit.usual, decisions, reference=-self.offset_)
 
     def _learn(self, training: Training) -> Subspace:
-        kernel, gram = self._known(training, gram_of)
+        kernel, gram = self._known(training)
         length = common_length(kernel, gram, type(self).__name__)
         gram.check()
         distinct = training.distinct
@@ -260,11 +256,16 @@ class KernelPCADetector(KernelDetector):
         found = components(cloud, None if whole else int(self.n_components), gram.resolution)
         q = self._dimension(found.variances, variance)
         leading = found.coefficients[:, :q]
-        if left_out:
-            error = all_left_out_errors(cloud, found, q)
+        if left_out and len(distinct.weights) > 1:
+            model = _OfFolds(**self.get_params()).set_params(offsets="training")
+            error = -scores_by_folds(model, training, check_random_state(self.random_state))
         else:
-            error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
-        offset = weighted_quantile(-error, distinct.weights, self.nu) - rounding
+            error = training.by_row(errors(np.diagonal(cloud.matrix), cloud.matrix @ leading))
+        calibration = training.calibration(~np.isnan(error))
+        scores, masses = -error[calibration.rows], calibration.masses
+        # A learned row may lie on a training threshold, with all that repeat it.
+        quantile = calibration.quantile(scores, self.nu) if left_out else weighted_quantile(scores, masses, self.nu)
+        offset = quantile - rounding
         infinity_warning = ""
         if length is not None:
             local = kernel is not None and kernel.local
@@ -275,7 +276,7 @@ class KernelPCADetector(KernelDetector):
         return Subspace(
             offset=offset,
             rounding=rounding,
-            loo_scores=training.by_row(-error) if left_out else None,
+            loo_scores=-error if left_out else None,
             infinity_warning=infinity_warning,
             kernel=kernel,
             length=length,
@@ -284,8 +285,7 @@ class KernelPCADetector(KernelDetector):
             sums=leading.sum(axis=0),
             squared_mean=cloud.squared_mean,
             explained=found.variances[:q] / variance if variance > 0 else np.zeros(q),
-            without_error=float(error.max()) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
-            expected_recall=1.0 if left_out or not found.complete else _expected_recall(cloud, found, q, offset),
+            without_error=float(np.nanmax(error)) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
         )
 
     def _kept_outside(self, offset: float, far: float, alone: float, *, local: bool) -> tuple[str, float]:
@@ -328,14 +328,16 @@ class KernelPCADetector(KernelDetector):
                 f"give no threshold for new samples. Use {cure}fewer components, or a kernel with more dimensions, "
                 "and check the features for constants."
             )
-        warning_text = self._indistinct() or self.model_.infinity_warning
-        return warning_text or self._flattered(self.model_.expected_recall)
+        return self._indistinct() or self.model_.infinity_warning
 
 
-def _expected_recall(cloud: Centred, found: Components, q: int, offset: float) -> float:
-    """Return the share of the first samples that a threshold accepts when they are left out."""
-    some = slice(CHECKED)
-    return float(np.average(-left_out_errors(cloud, found, q, some) >= offset, weights=cloud.shares[some]))
+class _OfFolds(KernelPCADetector):
+    """A model of nine folds of ten, whose samples may have fewer components than all."""
+
+    def _dimension(self, variances: FloatArray, total: float) -> int:
+        if isinstance(self.n_components, Integral):
+            return min(int(self.n_components), len(variances))
+        return super()._dimension(variances, total)
 
 
 def _error_of_a_far_row(cloud: Centred, leading: FloatArray, length: float) -> float:
@@ -405,41 +407,3 @@ def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
     """Return the reconstruction errors, (n,), from |f|^2, (n,), and the projections on the components, (n, q)."""
     found: FloatArray = np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0)
     return found
-
-
-def all_left_out_errors(cloud: Centred, everything: Components, n_components: int) -> FloatArray:
-    """Return what `left_out_errors` does for all samples, a piece at a time."""
-    each = cloud.matrix.shape[1] * max(1, len(everything.variances))
-    found = [left_out_errors(cloud, everything, n_components, some) for some in pieces(len(cloud.shares), each, WORK)]
-    return np.concatenate(found)
-
-
-def left_out_errors(cloud: Centred, everything: Components, n_components: int, samples: slice) -> FloatArray:
-    """Return the samples' errors, each under the mean and the n_components components of the others.
-
-    Without sample i the mean moves to mu - c_i f_i with c_i = p_i/(1 - p_i), and (1 - p_i) times the covariance is
-    Lambda - c_i z z' in the coordinates z of f_i along all components, Lambda their variances: a diagonal matrix less a
-    rank-one matrix (Golub 1973). With e what |z|^2 is more than z's part along its leading eigenvectors, the error is
-    e (1 + c_i)^2; e (1 + 2 c_i) is returned. The rest is how far the mean itself has moved off the subspace, which adds
-    to the errors of all samples alike, and where K is close to the identity is more than all their spread. A sample
-    with all the weight leaves nothing behind: it keeps its error.
-    """
-    from slabsvm.compiled import secular as _secular
-
-    squares: FloatArray = cloud.matrix[samples] @ everything.coefficients
-    np.square(squares, out=squares)
-    lengths: FloatArray = squares.sum(axis=1)
-    shares = cloud.shares[samples]
-    rest = 1.0 - shares
-    passed_on: FloatArray = np.divide(shares, rest, out=np.zeros_like(rest), where=rest > 0)
-    growth: FloatArray = 1.0 + 2.0 * passed_on
-    if not n_components:
-        return lengths * growth
-    # In a unit near the variances, a power of two, so that squares of their differences do not underflow.
-    unit = float(np.ldexp(1.0, int(np.frexp(everything.variances[0])[1])))
-    poles = np.append(everything.variances, -everything.variances[0]) / unit
-    mass = np.empty(len(squares))
-    squares *= (passed_on / unit)[:, None]
-    _secular.leading_mass(poles, squares, n_components, everything.least / unit, mass)
-    kept = np.divide(unit * mass, passed_on, out=np.zeros_like(mass), where=passed_on > 0)
-    return np.maximum(lengths - kept, 0.0) * growth

@@ -18,6 +18,7 @@ from slabsvm.detectors.base import Detector, parameters
 from slabsvm.fitted.model import KernelModel
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import ROUNDING_GAP, Dense, Gram
+from slabsvm.gram.computed import gram_of
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, FromFunction, Kernel
@@ -30,10 +31,6 @@ from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
 ASYMMETRY = 1e-8
 # It is compared with its mirror image so many bytes at a time.
 COMPARED_BYTES = 2**24
-
-# Makes access to K over the rows of samples, for a number of threads: `slabsvm.gram.computed.gram_of`, or one that
-# remembers distances.
-GramFactory = Callable[[Kernel, Any, int], Gram]
 
 
 @parameters
@@ -77,7 +74,7 @@ class KernelDetector(Detector):
             return near_copies(training.X, training.distinct.representatives)
         return super()._near_copies(training)
 
-    def _known(self, training: Training, gram_of: GramFactory) -> tuple[Kernel | None, Gram]:
+    def _known(self, training: Training) -> tuple[Kernel | None, Gram]:
         """Return the kernel, None for a precomputed one, and access to K over the distinct samples."""
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = self._kernel(training)

@@ -53,16 +53,18 @@ class OneClassSlabSVM(SupportVectorDetector):
         outliers by distance where kernel values have vanished. "centre" is the distance to the nearer plane, as in the
         paper. At epsilon = 0 both are the position along w.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the planes. "leave-one-out" takes quantiles of closed-form leave-one-out scores: the model then
-        accepts a share of *new* positives near 1 - nu_lower - nu_upper. "training" takes quantiles of the training
-        scores, as in the paper.
+        Which scores set the planes. "leave-one-out" takes quantiles of scores of rows that the model has not learned
+        (`loo_scores_`): it then accepts a share of *new* positives near 1 - nu_lower - nu_upper. "training" takes
+        quantiles of the training scores, as in the paper.
     tol : float > 0, default=1e-3
         The duality gap to reach, relative to the objective.
     max_iter : int, default=-1
         Limit on the solver's iterations. -1 derives it from the number of samples.
     cache_size : float, default=1000
         Memory for parts of the kernel matrix while fitting, in MB. A block of 2,048 samples (16 to 32 MB) is held in
-        any case. Leave-one-out planes also take three matrices of the free support vectors' size.
+        any case.
+    random_state : int, RandomState or None, default=0
+        Which of more than 2,000 rows are not learned, and set the planes.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
 
@@ -96,10 +98,10 @@ class OneClassSlabSVM(SupportVectorDetector):
     status_ : str
         "converged", "degenerate" (w = 0 is optimal), "iteration limit", "slow", "cache limit" or "stalled".
     expected_recall_ : float
-        The share of new positives that this model is expected to accept, by leave-one-out. It counts which of the m
-        training samples the model accepts without having learned them, and where the planes lie in the m + 1 gaps
-        between their scores (docs/results/offsets.md). With groups it is the share for new groups. With
-        offsets="training" it is `training_recall_bound_`.
+        The share of new positives that this model is expected to accept. It counts which of the m rows that set the
+        planes the model accepts without having learned them, and where the planes lie in the m + 1 gaps between their
+        scores (docs/results/offsets.md). With groups it is the share for new groups. With offsets="training" it is
+        `training_recall_bound_`.
     expected_recall_error_ : float
         Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r. With groups it follows from how much groups
         differ. Only with offsets="leave-one-out".
@@ -107,22 +109,14 @@ class OneClassSlabSVM(SupportVectorDetector):
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that planes with
         offsets="training" accept. It does not depend on this model's offsets.
     loo_decisions_ : (n_samples,) array of float64
-        The decision_function of each training sample under a model trained without it, or without its group. It is
-        negative for the outliers among them; `fit_predict` gives these -1. Only with offsets="leave-one-out".
+        The decision that follows from each of `loo_scores_`: negative for the outliers among the training rows, NaN
+        where the score is. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
-        The score of each training sample under a model trained without it, or without its group. NaN where its weight
-        is 0. Up to 2,000 distinct rows, all are exact to within the duality gap. With more rows, those of some hundreds
-        of support vectors are exact; the others are closed-form estimates, corrected by the exact ones
-        (docs/developers/leave-one-out.md). If the free support vectors are more than 2,000, and their number times that
-        of the rows more than 33 million, or if a fit of more than 2,000 rows has not converged, all are closed-form
-        estimates. Only with offsets="leave-one-out".
-    loo_error_ : float
-        The error of the planes that comes from estimated leave-one-out scores, in the planes' unit. It is 0 if all
-        scores are exact, as nearly always up to 2,000 distinct rows. With more rows it is the standard error of the
-        correction by the exact scores; with groups, the error of the closed form for some groups. If no score is exact,
-        it is the error of the estimates as closed-form scores; what the closed form leaves out is not in it. It is
-        infinite (not known) if K does not fit `cache_size`, if more than 2,000 rows have few scores that can be
-        exact, or with groups if no score is exact. Only with offsets="leave-one-out".
+        The position along w of each training row under a model without it, or without its group; copies of it stay.
+        NaN where its weight is 0. With up to 2,000 distinct rows all are exact: those of refits, to within the duality
+        gap. With more, 1,000 rows or a tenth, if that is more, are not learned: these have their scores under the
+        model, and learned rows NaN. (Up to 3,000 rows, 2,000 are learned, and have exact scores besides.) Only with
+        offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int
@@ -137,8 +131,8 @@ class OneClassSlabSVM(SupportVectorDetector):
        (arXiv 1608.01026).
     .. [2] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the support of a
        high-dimensional distribution", Neural Computation 13, 2001.
-    .. [3] V. Vapnik, O. Chapelle, "Bounds on error expectation for support vector machines", Neural Computation 12,
-       2000: the span, on which offsets="leave-one-out" rests.
+    .. [3] G. Cauwenberghs, T. Poggio, "Incremental and decremental support vector machine learning", NIPS 13, 2001: how
+       rows are left out.
 
     Examples
     --------
@@ -189,17 +183,13 @@ class OneClassSlabSVM(SupportVectorDetector):
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, Any]:
         local = solved.kernel is not None and solved.kernel.local
-        return planes_at(offsets, rounding, self, scores=unseen.scores, weights=unseen.weights, local=local).attributes
+        masses = unseen.calibration.masses
+        return planes_at(offsets, rounding, self, scores=unseen.outer, weights=masses, local=local).attributes
 
     def _decisions(self, scores: FloatArray) -> FloatArray:
         if self.planes_.two_sided is not None:
             return self.planes_.two_sided(scores, self.model_.log_mass_of_others)
         return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
-
-    def _within_planes(self) -> FloatArray:
-        # Leave-one-out scores are those of `project`.
-        lower, upper = self.loo_scores_ - self.planes_.lower, self.planes_.upper - self.loo_scores_
-        return np.stack([lower, upper] if np.isfinite(self.planes_.upper) else [lower])
 
     def _nominal_recall(self) -> float:
         return nominal_recall(self.nu_lower, self.nu_upper, self.epsilon)

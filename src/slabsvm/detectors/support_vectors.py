@@ -7,39 +7,40 @@ score.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.distinct import Groups
+from slabsvm.data.distinct import numbered
 from slabsvm.detectors.base import fit_with_groups, parameters
-from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, soft_neighbours_of
+from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.active_set import polished
-from slabsvm.dual.leave_one_group_out import leave_one_group_out
-from slabsvm.dual.leave_one_out import errors_of, largest_error, leave_one_out
+from slabsvm.dual.left_out import EXACT, left_out_scores, left_out_scores_of_groups
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.fitted import diagnosis, recall
 from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
-from slabsvm.fitted.model import Model, Solved, Support, SupportVectorModel, Unseen, rounding_of
-from slabsvm.fitted.planes import beside_repeats
+from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import MEDIUM, SMALL, Gram
-from slabsvm.gram.computed import gram_of
+from slabsvm.gram.base import SMALL, Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval
+from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.caller import counted, silenced, warn
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, _check_method_params, _num_samples, _safe_split
+
+# Rows that are held out, a tenth if that is more; of groups so many, or half of all.
+LEAST_HELD_OUT, MANY_GROUPS = 1000, 100
 
 
 @parameters
@@ -49,6 +50,7 @@ class SupportVectorDetector(KernelDetector):
     tol: float = 1e-3
     max_iter: int = -1
     cache_size: float = 1000
+    random_state: Any = 0
 
     support_: npt.NDArray[np.intp] = field(init=False)
     dual_coef_: FloatArray = field(init=False)
@@ -60,7 +62,6 @@ class SupportVectorDetector(KernelDetector):
     expected_recall_: float = field(init=False)
     expected_recall_error_: float = field(init=False)
     training_recall_bound_: float = field(init=False)
-    loo_error_: float = field(init=False)
     gamma_: float = field(init=False)
     model_: SupportVectorModel = field(init=False)
 
@@ -68,6 +69,7 @@ class SupportVectorDetector(KernelDetector):
         "tol": [FiniteReal(0.0, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [FiniteReal(0.0, closed="neither")],
+        "random_state": ["random_state"],
     }
 
     fit = fit_with_groups
@@ -93,6 +95,11 @@ class SupportVectorDetector(KernelDetector):
     @abstractmethod
     def _statement(self) -> tuple[str, str]:
         """Return, for a summary, the parameters of the model and where its boundary lies."""
+
+    @property
+    def _by_folds(self) -> bool:
+        """Whether folds give the scores that set the threshold, since leaving rows out may not say what it needs."""
+        return False
 
     @property
     def support_vectors_(self) -> Any:
@@ -166,6 +173,24 @@ class SupportVectorDetector(KernelDetector):
         decisions = self.score_along(near.sums, X) - self.offset_
         return of_distances(near.distances, neighbours.typical, decisions, reference=self._typical_decision())
 
+    def _predict_learned(self, X: Any, **parameters: Any) -> npt.NDArray[np.intp]:
+        if not self.model_.by_halves:
+            return super()._predict_learned(X)
+        # Each half of the rows, or of the groups, is judged by a model of the other, with its own threshold.
+        n, random = _num_samples(X), check_random_state(self.random_state)
+        groups = parameters.get("groups")
+        names = np.arange(n) if groups is None else numbered(groups, n)
+        first = (random.permutation(int(names.max()) + 1) % 2 == 0)[names]
+        answers = np.empty(n, dtype=np.intp)
+        for half in (first, ~first):
+            learned, asked = np.flatnonzero(half), np.flatnonzero(~half)
+            own = _check_method_params(X, parameters, indices=learned)
+            # What is odd about these rows has been said of all of them.
+            with silenced(UserWarning):
+                model = clone(self).fit(_safe_split(self, X, None, learned)[0], **own)
+            answers[asked] = model.predict(_safe_split(self, X, None, asked, learned)[0])
+        return answers
+
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines."""
         check_is_fitted(self)
@@ -174,12 +199,9 @@ class SupportVectorDetector(KernelDetector):
         kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
         parameters, boundary = self._statement()
         ended = f"{self.status_} after {counted(self.n_iter_, 'iteration')}"
-        error = getattr(self, "loo_error_", 0.0)
-        how_nearly = f"to about {error:.2g}" if np.isfinite(error) else "with an unknown error"
-        estimated = f", estimated {how_nearly}" if error else ""
         lines = [
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",
-            f"  {boundary}  ({self.offsets} offsets{estimated})",
+            f"  {boundary}  ({self.offsets} offsets)",
             f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
             f"  recall           {self._recall_statement()}",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
@@ -199,37 +221,24 @@ class SupportVectorDetector(KernelDetector):
             f"{self.training_recall_bound_:.1%})"
         )
 
-    def _learn(self, training: Training, *, gram_of: GramFactory = gram_of) -> SupportVectorModel:
-        kernel, gram = self._known(training, gram_of)
-        # The solver, leave-one-out scores and warnings then read the same values.
+    def _learn(self, training: Training) -> SupportVectorModel:
+        out = np.zeros(training.n_rows, dtype=bool)
+        if self.offsets == "leave-one-out" and len(training.distinct.weights) > EXACT and not self._by_folds:
+            out = held_out(training, check_random_state(self.random_state))
+        learned = training.without(out, self._distinct) if out.any() else training
+        kernel, gram = self._known(learned)
+        # The solver, left-out scores and warnings then read the same values.
         gram = gram.held() if gram.n_samples <= SMALL else gram
-        dual = self._dual(training.distinct.weights, kernel, gram)
+        dual = self._dual(learned.distinct.weights, kernel, gram)
         solution = self._solve(dual, gram)
         held = gram
         # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
         bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
-        if self.offsets == "leave-one-out" and bounded and self.max_iter < 0 and solution.converged:
-            held = gram.held() if gram.n_samples <= MEDIUM else gram
+        exact = self.offsets == "leave-one-out" and gram.n_samples <= EXACT
+        if exact and bounded and self.max_iter < 0 and solution.converged:
+            held = gram.held()
             solution = polished(dual, held, solution)
-        return self._read_off(training, Solved(kernel, held, dual, solution))
-
-    def fit_training(
-        self, training: Training, *, part: bool = False, gram_of: GramFactory = gram_of
-    ) -> SupportVectorModel:
-        """Learn with access to K made by gram_of.
-
-        :meta private:
-        """
-        with ONE_BLAS_THREAD:
-            fitted = self._learn(training, gram_of=gram_of)
-        self._publish(training, fitted, part=part)
-        return fitted
-
-    def _take(self, training: Training, fitted: Model) -> None:
-        super()._take(training, fitted)
-        if self.offsets == "leave-one-out":
-            rows, weights = training.counted
-            self.expected_recall_ = recall.foretold(self._within_planes()[:, rows], weights, training.groups)[0]
+        return self._read_off(training, learned, out, Solved(kernel, held, dual, solution))
 
     def _solve(self, dual: Dual, gram: Gram) -> Solution:
         from slabsvm.solvers import loop
@@ -248,37 +257,36 @@ class SupportVectorDetector(KernelDetector):
             warn(text, ConvergenceWarning)
         return solution
 
-    def _read_off(self, training: Training, solved: Solved) -> SupportVectorModel:
-        """Return what follows from a solution."""
+    def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
+        """Return what follows from a solution: learned is what was learned of training, and out which rows were not."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
-        support, expansion = self._held(training, solved)
-        unseen, offsets = Unseen(solution.scores, training.distinct.weights, None), solution.offsets
-        left_out, loo_errors = None, np.zeros((2, dual.n_planes))
+        support, expansion = self._held(learned, solved)
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
-        # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
-        # planes and of the training scores that they were subtracted from.
+        # a new score must meet theirs; with planes by scores of rows that were not learned, which may lie far below
+        # those terms, the sizes of the planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            unseen, loo_errors = self._left_out(training, solved)
-            left_out = unseen.scores
-            offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
+            unseen = self._unseen(training, learned, out, solved, expansion)
+            offsets = unseen.offsets(dual, rounding_of(float(np.abs(solution.scores).max())))
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
+        else:
+            scores = np.where(learned.distinct.group >= 0, solution.scores[learned.distinct.group], np.nan)
+            unseen, offsets = Unseen.of(learned, scores, scores), solution.offsets
         rounding = rounding_of(size + self._added_to_scores(solved))
-        positions = unseen.scores
-        if left_out is not None and unseen.groups is None:
-            positions, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
         infinity_warning, offsets = diagnosis.planes_outside(
             solved,
             unseen,
             offsets,
             rounding,
-            far_score=partial(self._far_score, training, solved),
+            others=partial(solved.scores_of_others, unseen, learned),
+            far_score=partial(self._far_score, learned, solved),
             kernel=self.kernel,
             remedy=self._smoother(),
         )
-        boundary = self._boundary(solved, replace(unseen, scores=positions), offsets, rounding)
-        learned = dual.accepts(solution.scores, offsets, rounding)
-        within = None if left_out is None else dual.distances(left_out, offsets) + rounding
+        boundary = self._boundary(solved, unseen, offsets, rounding)
+        accepted = dual.accepts(solution.scores, offsets, rounding)
+        expected, error = unseen.calibration.expected_recall(unseen.distances(dual, offsets) + rounding)
+        by_left_out = self.offsets == "leave-one-out"
         return SupportVectorModel(
             kernel=solved.kernel,
             expansion=expansion,
@@ -286,38 +294,56 @@ class SupportVectorDetector(KernelDetector):
             boundary=boundary,
             offset=boundary["offset_"],
             rounding=rounding,
-            loo_scores=None if left_out is None else training.by_row(left_out),
-            loo_error=None if left_out is None else largest_error(loo_errors),
-            loo_log_mass=_log_mass_without_groups(training, unseen.groups, support, expansion),
-            recall_error=None if within is None else recall.foretold(within, unseen.weights, unseen.groups)[1],
-            inexact_warning=None
-            if within is None
-            else recall.inexact(loo_errors, within, unseen.weights, unseen.groups),
+            loo_scores=unseen.by_row(training.n_rows) if by_left_out else None,
+            loo_log_mass=_log_mass_unseen(training, learned, out, support, expansion) if by_left_out else None,
+            by_halves=by_left_out and len(unseen.scores) < int(np.count_nonzero(training.weights)),
+            recall=expected if by_left_out else None,
+            recall_error=error if by_left_out else None,
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
-            recall_of_learned=solved.recall_of_learned(training.distinct, learned),
-            recall_of_repeats=solved.recall_of_repeats(training.distinct, learned),
+            recall_of_learned=solved.recall_of_learned(learned.distinct, accepted),
+            recall_of_repeats=solved.recall_of_repeats(learned.distinct, accepted),
             objective=solution.objective,
             gap=solution.gap,
             relative_gap=solution.relative_gap,
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
-            usual=self._usual(training, solved, expansion),
+            usual=self._usual(learned, solved, expansion),
         )
 
-    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, FloatArray]:
-        """Return what positives score without themselves, or their groups, and how far each plane can be off."""
-        dual, gram, solution, groups = solved.dual, solved.gram, solved.solution, training.groups
-        if groups is not None:
-            found, off = leave_one_group_out(dual, gram, solution, groups)
-            scores = np.concatenate(found)
-            doubtful = np.repeat(off, [len(each) for each in found])
-            errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubtful), doubtful[doubtful > 0])
-            return Unseen(scores, groups.weights, groups), errors
-        alone = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
-        errors = np.broadcast_to(alone.errors, (2, dual.n_planes))
-        return Unseen(alone.scores, training.distinct.weights, None), errors
+    def _unseen(
+        self,
+        training: Training,
+        learned: Training,
+        out: BoolArray,
+        solved: Solved,
+        expansion: Expansion | WeightVector,
+    ) -> Unseen:
+        """Return where rows lie along w that were not learned, or were left out exactly."""
+        dual, gram, solution = solved.dual, solved.gram, solved.solution
+        scores, outer = np.full(training.n_rows, np.nan), np.full(training.n_rows, np.nan)
+        if dual.linear.any() or (gram.n_samples > EXACT and not out.any()):
+            scores = self._scores_by_folds(training, solved)
+            return Unseen.of(training, scores, scores)
+        if gram.n_samples <= EXACT:
+            if learned.groups is not None:
+                pairs = list(learned.groups)
+                scores = learned.by_row(np.concatenate(left_out_scores_of_groups(dual, gram, solution, pairs)))
+                outer = scores.copy()
+            else:
+                left = left_out_scores(dual, gram, solution, learned.stays)
+                # A new row that repeats a learned one scores what the whole model gives it.
+                larger = dual.side * np.maximum(dual.side * solution.scores, dual.side * left)
+                whole = np.where(learned.n_copies > 1, larger, left)
+                scores, outer = learned.by_row(left), learned.by_row(whole)
+        if out.any():
+            scores[out] = outer[out] = expansion(training.X[out])
+        return Unseen.of(training, scores, outer)
+
+    def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
+        """Return the scores of all rows in the Dual's unit, (n_samples,), where the Dual has a linear term."""
+        raise NotImplementedError
 
     def _usual(self, training: Training, solved: Solved, position: Expansion | WeightVector) -> Usual | None:
         """Return what each feature adds to training rows, where features add up."""
@@ -360,7 +386,7 @@ class SupportVectorDetector(KernelDetector):
 
     def _misplaced(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""
-        texts = [self.model_.infinity_warning, self.model_.inexact_warning]
+        texts = [self.model_.infinity_warning]
         if self.offsets == "training":
             fit, nominal = self.model_, self._nominal_recall()
             texts.append(recall.bounded(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy()))
@@ -371,13 +397,39 @@ class SupportVectorDetector(KernelDetector):
         return f"offsets='leave-one-out', {self._smoother()}" if self.offsets == "training" else self._smoother()
 
 
-def _log_mass_without_groups(
-    training: Training, groups: Groups | None, support: Support, expansion: Expansion | WeightVector
+def held_out(training: Training, random: np.random.RandomState) -> BoolArray:
+    """Return which of many rows, (n_samples,), set the threshold and are not learned: 1,000, or a tenth if it is more.
+
+    At least EXACT are learned. Of groups whole ones are held out, and at least MANY_GROUPS, or half of all.
+    """
+    kept = np.flatnonzero(training.weights > 0)
+    wanted = len(kept) - max(EXACT, len(kept) - max(LEAST_HELD_OUT, len(kept) // 10))
+    out = np.zeros(training.n_rows, dtype=bool)
+    if training.groups is None:
+        out[random.choice(kept, wanted, replace=False)] = True
+        return out
+    names, count = np.asarray(training.names), training.groups.count
+    order = random.permutation(count)
+    sizes = np.cumsum(np.bincount(names[kept], minlength=count)[order])
+    n_groups = max(int(np.searchsorted(sizes, wanted)) + 1, min(MANY_GROUPS, count // 2))
+    out[np.isin(names, order[: min(n_groups, count - 2)])] = True
+    return out
+
+
+def _log_mass_unseen(
+    training: Training, learned: Training, out: BoolArray, support: Support, expansion: Expansion | WeightVector
 ) -> FloatArray | None:
-    """Return the log kernel mass of each row, (n_samples,), without its group; None where there is none."""
-    if groups is None or not isinstance(expansion, Expansion) or not isinstance(expansion.kernel, RBF):
+    """Return the log kernel mass of rows, (n_samples,), held out or without their groups; None where none is needed."""
+    groups = learned.groups
+    if not isinstance(expansion, Expansion) or not isinstance(expansion.kernel, RBF):
         return None
-    of_samples = np.empty(len(expansion.coefficients), dtype=np.intp)
-    of_samples[support.samples] = groups.of_samples[training.distinct.group[support.rows]]
-    rows = training.X[groups.representatives]
-    return training.by_row(expansion.log_mass(rows, apart=(groups.numbers, of_samples)))
+    if groups is None and not out.any():
+        return None
+    mass = np.full(training.n_rows, np.nan)
+    if groups is not None and len(learned.distinct.weights) <= EXACT:
+        of_samples = np.empty(len(expansion.coefficients), dtype=np.intp)
+        of_samples[support.samples] = groups.of_samples[learned.distinct.group[support.rows]]
+        rows = training.X[groups.representatives]
+        mass = learned.by_row(expansion.log_mass(rows, apart=(groups.numbers, of_samples)))
+    mass[out] = expansion.log_mass(training.X[out])
+    return mass

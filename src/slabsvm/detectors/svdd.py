@@ -7,8 +7,11 @@ from numbers import Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from slabsvm.detectors.base import parameters
+from slabsvm.detectors.folds import scores_by_folds
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, hypersphere
@@ -19,7 +22,7 @@ from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.objects import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
@@ -49,10 +52,11 @@ class SVDD(SupportVectorDetector):
         weights matters. C must be at least 1 / (sum of weights), which corresponds to nu = 1. At C >= 1 (for weights of
         1) no training sample may lie outside. None uses nu.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which distances set R^2, as a quantile. "leave-one-out" takes closed-form leave-one-out distances: the model
-        then accepts a share of *new* positives near 1 - nu. "training" takes the training samples' distances, as in
-        [1]_.
-    gamma, tol, max_iter, cache_size, n_jobs
+        Which distances set R^2, as a quantile. "leave-one-out" takes those of rows that the model has not learned: it
+        then accepts a share of *new* positives near 1 - nu. Where k(x, x) differs between rows, ten folds give them,
+        of any number of rows; copies, and rows of one group, are in one fold. "training" takes the training samples'
+        distances, as in [1]_.
+    gamma, tol, max_iter, cache_size, random_state, n_jobs
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes
@@ -68,11 +72,11 @@ class SVDD(SupportVectorDetector):
     dual_objective_ : float
         1/2 alpha'K alpha - 1/2 alpha'diag(K).
     loo_scores_ : (n_samples,) array of float64
-        Minus the squared distance of each training sample from the centre that is found without it, in closed form. The
-        change of the objective is left out, because it moves all distances alike (`slabsvm.dual.leave_one_out`). NaN
-        where the weight is 0. Only with offsets="leave-one-out".
+        Minus the squared distance of each training row from the centre of a model that has not learned it. Exact scores
+        leave out the change of the centre's length, which moves all distances alike. NaN where the weight is 0, and for
+        rows that were learned where others set the threshold. Only with offsets="leave-one-out".
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_,
-    expected_recall_error_, training_recall_bound_, loo_decisions_, loo_error_, gamma_, n_samples_fit_, n_features_in_,
+    expected_recall_error_, training_recall_bound_, loo_decisions_, gamma_, n_samples_fit_, n_features_in_,
     feature_names_in_
         As for `OneClassSlabSVM`.
 
@@ -100,6 +104,11 @@ class SVDD(SupportVectorDetector):
 
     _needs_no_origin = True
 
+    @property
+    def _by_folds(self) -> bool:
+        # k(x, x) differs between rows, and with it what the radius is measured by.
+        return self.kernel not in ("rbf", "precomputed")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
         "C": [FiniteReal(0.0, closed="neither"), None],
@@ -112,20 +121,27 @@ class SVDD(SupportVectorDetector):
         constant = common_length(kernel, gram, type(self).__name__) is not None
         return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
-    def _read_off(self, training: Training, solved: Solved) -> SupportVectorModel:
-        if solved.solution.status is Status.DEGENERATE:
+    def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
+        # Around samples of one length a centre at the origin, where w is 0, is as good as any.
+        if solved.solution.status is Status.DEGENERATE and solved.dual.linear.any():
             refuse_remote_cloud(2 * abs(solved.solution.objective), solved.gram)
-        fit = super()._read_off(training, solved)
+        fit = super()._read_off(training, learned, out, solved)
         taken_off = self._taken_off(solved)
         loo_scores = None if fit.loo_scores is None else 2.0 * fit.loo_scores - taken_off - fit.squared_norm
-        nu = self._share_outside(float(training.distinct.weights.sum()))
+        nu = self._share_outside(float(learned.distinct.weights.sum()))
         return replace(
             fit,
             objective=fit.objective - 0.5 * taken_off,
             loo_scores=loo_scores,
-            loo_error=None if fit.loo_error is None else 2.0 * fit.loo_error,
             boundary={**fit.boundary, "nu_": nu},
         )
+
+    def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
+        # A score is 2 s - taken off - |a|^2, with s the Dual's.
+        nu = self._share_outside(float(training.distinct.weights.sum()))
+        ball = clone(self).set_params(offsets="training", nu=nu, C=None)
+        found = scores_by_folds(ball, training, check_random_state(self.random_state))
+        return 0.5 * (found + self._taken_off(solved) + solved.squared_norm)
 
     def _taken_off(self, solved: Solved) -> float:
         """Return what `_dual` took off the diagonal of K."""

@@ -10,7 +10,7 @@ for residuals r_F, and so on: s_B are scores and -q the change of the offsets. A
 so that a path of k events costs systems of up to k equations, and the columns of P of the samples that it meets
 (`slabsvm.compiled.unlearning`). One factor of the free samples serves all paths from an optimum.
 
-Two kinds of paths are followed. Samples leave, one by one (`slabsvm.dual.unlearning`); and a solution goes to the
+Two kinds of paths are followed. Samples leave, one by one (`slabsvm.dual.left_out`); and a solution goes to the
 optimum (`polished`): a feasible point is the optimum of a program with other scores, s + delta, where delta is what
 free samples are off their plane, and what others are beyond it. As delta vanishes the optimum moves to that of the
 program itself. This homotopy costs a factor and one event for each sample that a rough solution has wrong, where a
@@ -191,8 +191,9 @@ class ActiveSet:
             return None
         nearest = self.nearest(distances + drive[:m] + drive[m:, None])
         self.compute(np.concatenate([np.flatnonzero(wrong), nearest[:NEAR], np.arange(m, m + c)]))
-        # Nobody leaves.
-        end = self.followed(np.zeros(0, dtype=np.intp), np.zeros(2, dtype=np.intp), distances, drive, nearest)
+        nobody = np.zeros(0, dtype=np.intp)
+        begins = np.zeros(2, dtype=np.intp)
+        end = self.followed(nobody, begins, np.zeros(0), distances, nearest=nearest, drive=drive)
         multipliers = self.dual.multipliers_of(self.beta + end.change[0])
         moved = self.products((self.dual.beta(multipliers) - self.beta)[None])[0]
         return Point(self.dual, multipliers, self.scores + moved)
@@ -201,15 +202,18 @@ class ActiveSet:
         self,
         leaving: IndexArray,
         begins: IndexArray,
+        amounts: FloatArray,
         distances: FloatArray,
-        drive: FloatArray | None,
+        *,
         nearest: IndexArray,
+        drive: FloatArray | None = None,
     ) -> Any:
         """Return the `slabsvm.compiled.unlearning.Ends` of paths, in units of K; compute the columns they are short of.
 
         Parameters
         ----------
         leaving, begins : the samples of all sets that leave, and where each set begins among them
+        amounts : what leaves of their beta
         distances : (c, m) array
             From the planes.
         drive : (m + c,) array or None
@@ -232,7 +236,7 @@ class ActiveSet:
         drive = np.zeros(m + c) if drive is None else drive
         todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
         while len(todo):
-            follow(self._base(distances), leaving, begins, todo, drive, most, ends, missing)
+            follow(self._base(distances), leaving, begins, amounts, todo, drive, most, ends, missing)
             todo = todo[missing[todo] >= 0]
             if len(todo):
                 self.compute(np.concatenate([missing[todo], self._more(nearest)]))

@@ -38,7 +38,8 @@ from slabsvm.ensemble.ranks import NormalScores, Shares, Surprise
 from slabsvm.ensemble.thresholds import by_left_out, by_others
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
-from slabsvm.fitted.recall import foretold, too_uneven
+from slabsvm.fitted.recall import too_uneven
+from slabsvm.fitted.threshold import Calibration
 from slabsvm.fitted.training import Training, is_dask, rows_in_memory, rows_in_place, source_of, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -152,8 +153,6 @@ class AutoSlabSVM(Detector):
 
     expected_recall_: float = field(init=False)
     model_: CombinedModel = field(init=False)
-
-    _leaves_one_copy: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
@@ -369,15 +368,18 @@ class AutoSlabSVM(Detector):
         found = judges.by_row(scores)
         found = found if sample is None else sample.scores(found, combination)
         if sample is None or sample.whole:
-            n_judging = judges.n_counted
+            n_judging, worth = judges.n_counted, judges.calibration(np.ones(len(judges.weights), dtype=bool)).worth
             offset = by_left_out(scores, masses, self.recall, n_judging)
         else:
             scores, weights = found[sample.others], sample.weights_of_others
             offset = by_others(scores, weights, self.recall)
             n_judging, masses = float(len(scores)), np.ones(len(scores)) if weights is None else weights
+            worth = n_judging
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
-        expected, _ = foretold((scores - offset)[None, :], masses, judges.groups)
+        numbers = None if judges.groups is None or len(scores) != len(judges.groups.numbers) else judges.groups.numbers
+        calibration = Calibration(np.arange(len(scores)), masses / masses.sum(), worth, numbers)
+        expected, _ = calibration.expected_recall((scores - offset)[None, :])
         return CombinedModel(
             offset=offset,
             rounding=rounding,
@@ -467,6 +469,9 @@ class AutoSlabSVM(Detector):
             )
         return ""
 
+    def _copies(self, training: Training) -> FloatArray:
+        return training.counts
+
     def _nominal_recall(self) -> float:
         return self.recall
 
@@ -495,8 +500,7 @@ class AutoSlabSVM(Detector):
         doubt = "" if weights is None else too_uneven(weights, self.recall)
         return doubt if doubt and not training.may_be_counts else ""
 
-    def _repeats_misjudged(self, training: Training) -> str:
-        # Left-out scores are those without one copy of a row that repeats, as new rows that repeat it have.
+    def _known_twice(self, training: Training) -> str:
         if training.outliers is None:
             return ""
         known = distinct_rows(training.outliers, np.ones(training.outliers.shape[0]))

@@ -1,10 +1,10 @@
-"""What a member of a mean learns, and what training rows score that it has not learned: by closed forms or by folds.
+"""What a member of a mean learns, and what training rows score that it has not learned: left out singly, or in folds.
 
-Closed forms leave a row out of a member, but not out of the view and the bandwidth before it. Where rows are few, that
-shows: of 40 rows of 200 normal features .9 are to be accepted, and .76 of new ones are. Ranks know each row: of few
-features a left-out row has its neighbours a step away, where a new one falls between two, so that more new rows are
-accepted than expected; of many features, new rows lie beyond the ends of some, and fewer are. Both fall as 1 / n: of
-500 rows they are .02 (tiny clusters, 50 normal features). Folds leave a row out of all.
+A row is left out of a member, but not of the view and the bandwidth before it. Where rows are few, that shows: of 40
+rows of 200 normal features .9 are to be accepted, and .76 of new ones are. Ranks know each row: of few features a
+left-out row has its neighbours a step away, where a new one falls between two, so that more new rows are accepted than
+expected; of many features, new rows lie beyond the ends of some, and fewer are. Both fall as 1 / n: of 500 rows they
+are .02 (tiny clusters, 50 normal features). Folds leave a row out of all.
 
 Of more rows than a model is fitted on a sample is learned, and all others put its threshold, without leave-one-out. Two
 passes read all rows, wherever they are: one draws the sample, and sees that all values are finite; the other scores the

@@ -310,8 +310,6 @@ class NeighboursDetector(Detector):
 
     model_: NeighboursModel = field(init=False)
 
-    _leaves_one_copy: ClassVar[bool] = True
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_neighbours": [Interval(Integral, 1, None, closed="left")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -343,6 +341,9 @@ class NeighboursDetector(Detector):
         offset = weighted_quantile(scores, weights, self.nu)
         rounding, loo = rounding_of(abs(offset)), training.by_row(scores) if self.offsets == "leave-one-out" else None
         return NeighboursModel(offset=offset - rounding, rounding=rounding, loo_scores=loo, neighbourhood=neighbourhood)
+
+    def _copies(self, training: Training) -> FloatArray:
+        return training.counts
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu

@@ -37,6 +37,7 @@ from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, 
 
 # The share of rows that the judge may leave outside: it is to know what most rows are like.
 JUDGED_OUTSIDE = 0.5
+HALF = 0.5
 
 
 @parameters
@@ -103,7 +104,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         """Learn from rows of which a share may be outliers.
 
         Raises ValueError for parameters, shapes or values that make no sense, for an estimator or a judge without
-        closed-form leave-one-out scores, or with kernel="precomputed".
+        leave-one-out scores, or with kernel="precomputed".
 
         Parameters
         ----------
@@ -134,7 +135,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         # Where the judge puts thresholds of its own does not matter.
         with silenced(SlabCollapseWarning):
             for done in range(1, self.max_rounds + 1):
-                judge, found = _without_themselves(clone(self._judge), X, learned)
+                judge, found, _ = _without_themselves(clone(self._judge), X, learned)
                 earlier, learned = learned, ~known
                 # Rows that score alike are ordered by what is in them.
                 model, rows = final_estimator(judge, X)
@@ -144,10 +145,12 @@ class TrimmedDetector(OutlierMixin, Wrapping):
                 if (learned == earlier).all():
                     break
         self.trimmed_: IndexArray = np.flatnonzero(~learned)
-        self.estimator_, decisions = _without_themselves(clone(self._detector), X, learned)
-        asked = float((decisions[learned] >= 0).mean())
-        deciding = decisions[~known]
-        offset = weighted_quantile(deciding, np.ones(len(deciding)), max(1.0 - asked, 1.0 / len(deciding)))
+        self.estimator_, decisions, own = _without_themselves(clone(self._detector), X, learned)
+        asked = float((decisions[learned & own] >= 0).mean())
+        # Learned rows with a decision in the detector's own unit stand for all learned ones.
+        weights = np.where(learned, np.count_nonzero(learned) / np.count_nonzero(learned & own), 1.0)[~known & own]
+        deciding = decisions[~known & own]
+        offset = weighted_quantile(deciding, weights, max(1.0 - asked, 1.0 / len(deciding)))
         # One row that is far out does not make the others' rounding.
         self.offset_ = offset - rounding_of(abs(offset) + float(np.median(np.abs(decisions))))
         self.decisions_: FloatArray = decisions - self.offset_
@@ -187,8 +190,12 @@ def _marked(rows: Any, n: int) -> BoolArray:
     return marked
 
 
-def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any, FloatArray]:
-    """Return a detector fitted to some rows, and the decision of each row, (n,), under it without that row."""
+def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any, FloatArray, BoolArray]:
+    """Return a detector fitted to some rows, each row's decision without itself, (n,), and whether that is its own.
+
+    Of an SVM that has learned more than 2,000 rows most have no left-out scores: each half of them has its decisions by
+    a model of the other half. These are in the order of outlyingness, but not in the detector's own unit.
+    """
     rows = np.flatnonzero(learned)
     every = len(rows) == len(learned)
     detector.fit(X if every else _safe_indexing(X, rows))
@@ -196,4 +203,11 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
     decisions[rows] = left_out_decisions(
         detector, needed_by="TrimmedDetector", remedy="Use a detector such as OneClassSVM, OneClassSlabSVM or SVDD."
     )
-    return detector, decisions
+    known = ~np.isnan(decisions)
+    if not known.all():
+        first = np.random.default_rng(0).random(len(rows)) < HALF
+        for half in (first, ~first):
+            asked = rows[~half & ~known[rows]]
+            model = clone(detector).fit(_safe_indexing(X, rows[half]))
+            decisions[asked] = answer(model, _safe_indexing(X, asked)).values
+    return detector, decisions, known

@@ -25,7 +25,7 @@ from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.fitted.model import Solved, Unseen, rounding_of
 from slabsvm.gram.base import Gram
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
 
 # The number of samples, the first in their random order, that are checked for others that reach them.
@@ -58,24 +58,26 @@ def planes_outside(
     offsets: FloatArray,
     rounding: float,
     *,
+    others: Callable[[IndexArray], FloatArray],
     far_score: Callable[[], float | None],
     kernel: object,
     remedy: str,
 ) -> tuple[str, FloatArray]:
     """Return the warning where a row infinitely far away would be accepted, or nothing, and the offsets to set, (P,).
 
-    The given offsets are quantiles of unseen, and planes are moved outwards by rounding. far_score returns the limit of
+    The given offsets are quantiles of unseen, and planes are moved outwards by rounding. others returns what some of
+    these score by what is left as each leaves, given by their places. far_score returns the limit of
     s(x) as all features of x grow alike; None where it is unknown, or decides nothing. kernel is the parameter, for the
     text, and remedy what makes more samples alike.
     """
-    dual, scores, weights = solved.dual, unseen.scores, unseen.weights
+    dual, scores, masses = solved.dual, unseen.scores, unseen.calibration.masses
     if solved.kernel is None or not solved.kernel.local:
 
         def accepted(score: float) -> bool:
             return bool(dual.accepts(np.array([score]), offsets, rounding)[0])
 
         if not dual.linear.any() and accepted(0.0):
-            return unlike_all(float(weights @ (dual.side * scores <= rounding) / weights.sum())), offsets
+            return unlike_all(float(masses @ (dual.side * scores <= rounding))), offsets
         far, lengths = far_score(), solved.gram.diagonal
         # Among rows of one length none is far from the others.
         if far is None or np.ptp(lengths) <= SAME_LENGTH * np.max(lengths) or not accepted(far):
@@ -85,8 +87,10 @@ def planes_outside(
     if (kept == offsets).all():
         return "", kept
     some = unseen.some(CHECKED)
-    shares = weights[some]
-    reached = dual.side * solved.scores_of_others(unseen, some) > rounding
+    shares = masses[some]
+    reached = dual.side * others(some) > rounding
+    if reached.all():
+        return "", kept
     within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
     warning_text = unreached(
         alone=float(np.average(~reached, weights=shares)),

@@ -10,20 +10,26 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from slabsvm.data.distinct import Distinct, Groups
+from slabsvm.data.distinct import Distinct
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.fitted.explanation import Usual
+from slabsvm.fitted.planes import LEAST_SIDE
+from slabsvm.fitted.threshold import Calibration
+from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
-from slabsvm.runtime.objects import FOR_TRAINING, NOT_KEPT, Array, Choice, Number, Places, cached_property
+from slabsvm.runtime.objects import FOR_TRAINING, Array, Choice, Number, Places, cached_property
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
 ROUNDING_UNITS = 1024
+# How far beyond samples that repeat and tie their plane is put, as a share of the slab's width: so far that they are at
+# the peak of the two-sided score, and not on the plane, where rounding would rank them.
+ROOM = 2 * LEAST_SIDE
 # How a fit may have ended, in words.
 STATUSES = tuple(status.name.lower().replace("_", " ") for status in Status)
 
@@ -95,17 +101,25 @@ class Solved:
         """Whether each distinct sample holds a plane, shape (m,)."""
         return np.asarray((self.solution.multipliers > 0).any(axis=0))
 
-    def scores_of_others(self, unseen: Unseen, places: IndexArray) -> FloatArray:
-        """Return sum_j beta_j k(x_j, x_i) over the samples j that i was not left out with, (s,), without subtracting.
+    def scores_of_others(self, unseen: Unseen, learned: Training, places: IndexArray) -> FloatArray:
+        """Return sum_j beta_j k(x_j, x_i) over what stays as row i leaves, (s,), without subtracting.
 
         Where no other sample is near, a left-out score is the rounding of what it was subtracted from, and this is 0.
+        Of rows that were not learned it is the score.
         """
-        sums = np.empty(len(places))
-        for rows in pieces(len(places), 8 * len(self.beta), BLOCK_BYTES):
-            some, own = unseen.samples[places[rows]], unseen.left_out_with(places[rows])
+        sums = unseen.scores[places].copy()
+        own = learned.distinct.group[unseen.calibration.rows[places]]
+        inside = np.flatnonzero(own >= 0)
+        stays, groups = learned.stays, learned.groups
+        for rows in pieces(len(inside), 8 * len(self.beta), BLOCK_BYTES):
+            some = own[inside[rows]]
             block = np.array(self.gram.block(some, None), dtype=np.float64)
-            block[own] = 0.0
-            sums[rows] = block @ self.beta
+            if groups is None:
+                block[np.arange(len(some)), some] *= stays[some]
+            else:
+                names = groups.numbers[groups.of_rows[unseen.calibration.rows[places[inside[rows]]]]]
+                block[names[:, None] == groups.of_samples] = 0.0
+            sums[inside[rows]] = block @ self.beta
         return sums
 
     def recall_of_repeats(self, distinct: Distinct, accepted: BoolArray) -> float:
@@ -117,41 +131,54 @@ class Solved:
         return float(distinct.weights @ np.where(distinct.copies > 1, accepted, ~self.held) / distinct.weights.sum())
 
     def recall_of_learned(self, distinct: Distinct, accepted: BoolArray) -> float:
-        """Return the share of rows given once that are accepted, each with its own part of its score.
-
-        1 where no row was given only once.
-        """
-        once = distinct.copies == 1
-        total = float(distinct.weights @ once)
-        return float(distinct.weights @ (accepted & once)) / total if total else 1.0
+        """Return the share of rows that are accepted, each with its own part of its score."""
+        return float(distinct.weights @ accepted / distinct.weights.sum())
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Where positives lie along w: without themselves, or with training planes as they do."""
+    """Where rows lie along w that were not learned, or under training planes where learned ones do."""
 
-    # (p,) each: of distinct samples, or with groups of members, and how much each counts in quantiles
-    scores: FloatArray
-    weights: FloatArray
-    groups: Groups | None  # which samples were left out together
+    scores: FloatArray  # (p,)
+    # (p,): for the plane that faces away from the origin, beyond which a row that repeats a learned one would fall
+    outer: FloatArray
+    calibration: Calibration  # what each counts
 
-    @property
-    def samples(self) -> IndexArray:
-        """Which distinct sample each is, (p,)."""
-        return np.arange(len(self.scores)) if self.groups is None else self.groups.samples
+    @classmethod
+    def of(cls, training: Training, scores: FloatArray, outer: FloatArray) -> Unseen:
+        """Return it for scores of all rows, (n_samples,), NaN where there are none."""
+        calibration = training.calibration(~np.isnan(scores))
+        return cls(scores[calibration.rows], outer[calibration.rows], calibration)
+
+    def of_planes(self, dual: Dual) -> FloatArray:
+        """Return the scores that count for each plane, (P, p)."""
+        return np.where((dual.signs * dual.side < 0)[:, None], self.outer, self.scores)
+
+    def offsets(self, dual: Dual, rounding: float) -> FloatArray:
+        """Return where planes belong, (P,): at quantiles.
+
+        The plane that faces away from the origin is put beyond rows that repeat and tie on it by a share of the width.
+        """
+        quantile, planes = self.calibration.quantile, zip(dual.signs, dual.nus, self.of_planes(dual), strict=True)
+        offsets = np.array([sign * quantile(sign * scores, nu, rounding=rounding) for sign, nu, scores in planes])
+        outer = dual.signs * dual.side < 0
+        if outer.any() and self.calibration.tie_at(self.outer, float(offsets @ outer), rounding):
+            offsets -= np.where(outer, dual.signs * ROOM * max(float(-dual.signs @ offsets), 0.0), 0.0)
+        return offsets
+
+    def distances(self, dual: Dual, offsets: FloatArray) -> FloatArray:
+        """Return how far inside each plane rows lie, (P, p)."""
+        return np.asarray(dual.signs[:, None] * (self.of_planes(dual) - offsets[:, None]))
+
+    def by_row(self, n_rows: int) -> FloatArray:
+        """Return the scores of all rows, (n_rows,); NaN where there are none."""
+        scores = np.full(n_rows, np.nan)
+        scores[self.calibration.rows] = self.scores
+        return scores
 
     def some(self, count: int) -> IndexArray:
-        """Return the places of about so many, at random: samples are in random order, and members in that of groups."""
-        if self.groups is None:
-            return np.arange(min(count, len(self.scores)))
+        """Return the places of about so many, evenly spread."""
         return np.arange(0, len(self.scores), -(-len(self.scores) // count))
-
-    def left_out_with(self, places: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Return pairs of places in `places` and samples that were left out with what is there."""
-        if self.groups is None:
-            return np.arange(len(places)), places
-        here, samples = np.nonzero(self.groups.numbers[places, None] == self.groups.of_samples)
-        return here, samples
 
 
 @dataclass(frozen=True)
@@ -174,13 +201,13 @@ class SupportVectorModel(KernelModel):
 
     support: Support
     boundary: dict[str, Any]  # the attributes that say where the boundary is, by their names
-    # About how far leave-one-out planes can be off; None of training planes.
-    loo_error: Annotated[float | None, Number(finite=False)]
-    # (n_samples,): with groups, the log kernel mass of each training row without its group
+    # (n_samples,): the log kernel mass of rows that were held out, or of each training row without its group
     loo_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
-    recall_error: float | None  # with groups, the standard error of the share of new positives that is accepted
+    by_halves: bool  # whether some rows were held out, so that learned ones have no left-out scores
+    recall: float | None  # the share of new positives that is accepted, and its standard error; None of training planes
+    recall_error: float | None
     squared_norm: float  # |w|^2
-    # The share of training rows given once that the model accepts, which new rows that repeat these share.
+    # The share of training rows that the model accepts, which new rows that repeat these share.
     recall_of_learned: float
     # Of training planes: the share of new rows that are accepted at least, where these repeat training rows as often as
     # training rows do each other.
@@ -191,8 +218,6 @@ class SupportVectorModel(KernelModel):
     iterations: int
     status: Annotated[str, Choice(STATUSES)]
     usual: Usual | None  # what each feature adds to training rows' positions, under a linear or an additive kernel
-    # What is wrong where left-out scores are estimates by which planes may be far off, or nothing; not in a file.
-    inexact_warning: Annotated[str | None, NOT_KEPT] = None
 
     @property
     def training_recall_bound(self) -> float:
@@ -202,17 +227,20 @@ class SupportVectorModel(KernelModel):
     def log_mass_of_others(self, rows: BoolArray) -> FloatArray:
         """Return the log kernel mass of some training rows, given by a mask over all, each without its own part.
 
-        That is its group's, where there are groups. inf for one that holds no plane: it is within reach.
+        That is its group's, where there are groups. inf for one that holds no plane, or has copies: it is within reach.
         """
-        if self.loo_log_mass is not None:
-            return self.loo_log_mass[rows]
         places = np.full(len(rows), -1)
-        places[self.support.rows] = self.support.samples
+        copies = np.bincount(self.support.samples)
+        alone = copies[self.support.samples] == 1
+        places[self.support.rows[alone]] = self.support.samples[alone]
         places = places[rows]
         held = places >= 0
         mass = np.full(len(places), np.inf)
         assert isinstance(self.expansion, Expansion)
         mass[held] = self.expansion.log_mass(self.expansion.samples[places[held]], own=True)
+        if self.loo_log_mass is not None:
+            known = self.loo_log_mass[rows]
+            mass = np.where(np.isnan(known), mass, known)
         return mass
 
     def attributes(self) -> dict[str, Any]:
@@ -220,7 +248,6 @@ class SupportVectorModel(KernelModel):
         return {
             **super().attributes(),
             **self.boundary,
-            **({} if self.loo_error is None else {"loo_error_": self.loo_error}),
             **({} if self.recall_error is None else {"expected_recall_error_": self.recall_error}),
             "support_": self.support.rows,
             "dual_coef_": self.support.coefficients[None, :],
@@ -229,7 +256,7 @@ class SupportVectorModel(KernelModel):
             "relative_gap_": self.relative_gap,
             "dual_objective_": self.objective,
             "status_": self.status,
-            "expected_recall_": self.training_recall_bound,
+            "expected_recall_": self.training_recall_bound if self.recall is None else self.recall,
             "training_recall_bound_": self.training_recall_bound,
         }
 

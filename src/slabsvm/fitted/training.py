@@ -6,7 +6,7 @@ Rows that need not fit into memory stay where they are, if they can be read ther
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from typing import Any
@@ -20,9 +20,10 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, without_unit
-from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups
+from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups, groups_of
 from slabsvm.data.passes import Local, Source
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.fitted.threshold import Calibration, calibration_by
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
 
@@ -30,6 +31,8 @@ from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
 ROUNDING = 1e-9
 # Weights that matter more or less have no common divisor as large as this share of the lightest.
 LEAST_DIVISOR = 0.01
+# From here on floats are whole numbers because they are large, and no counts.
+MOST_ROWS = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Training:
     judges: Training | None = field(default=None, kw_only=True)
     # How often each distinct sample is there, (k,); None where the weights say it.
     repeats: FloatArray | None = field(default=None, kw_only=True)
+    # (n_samples,): how many rows each row stands for, where weights are whole numbers; None for one each
+    rows_each: FloatArray | None = field(default=None, kw_only=True)
 
     @property
     def n_rows(self) -> int:
@@ -67,10 +72,33 @@ class Training:
         """
         return whole_multiples(self.distinct.weights) if self.repeats is None else self.repeats
 
+    @cached_property
+    def n_copies(self) -> FloatArray:
+        """How many rows each distinct sample is, (k,): whole-number weights are counts of rows."""
+        kept = self.distinct.group >= 0
+        each = None if self.rows_each is None else self.rows_each[kept]
+        return np.bincount(self.distinct.group[kept], each).astype(np.float64)
+
+    @property
+    def stays(self) -> FloatArray:
+        """The share of each distinct sample, (k,), that stays where one row of it leaves."""
+        return 1.0 - 1.0 / self.n_copies
+
+    def calibration(self, rows: BoolArray) -> Calibration:
+        """Return what some rows, given by a mask, say as rows that set a threshold."""
+        return calibration_by(rows, self.weights, self.names, counted=self.rows_each)
+
+    def without(self, out: BoolArray, distinct: Callable[[Any, FloatArray], Distinct]) -> Training:
+        """Return what is learned where some rows, given by a mask, are not; distinct tells which rows are the same."""
+        weights = np.where(out, 0.0, self.weights)
+        same = distinct(self.X, weights)
+        groups = None if self.groups is None else groups_of(self.names, same, weights)
+        return Training(self.X, weights, same, groups=groups, rows_each=self.rows_each)
+
     @property
     def may_be_counts(self) -> bool:
         """Whether the weights may say how often rows were seen."""
-        return may_be_counts(self.counts, self.samples)
+        return bool(self.n_copies.max() > 1 or whole_multiples(self.counts).max() > 1) and not told_apart(self.samples)
 
     @property
     def n_counted(self) -> float:
@@ -137,13 +165,24 @@ def may_be_counts(weights: FloatArray, samples: Any) -> bool:
     They are whole multiples of one another, and there is no feature that tells all samples apart: its values hardly
     ever come back, and neither do rows.
     """
-    if whole_multiples(weights).max() <= 1:
-        return False
+    return bool(whole_multiples(weights).max() > 1) and not told_apart(samples)
+
+
+def told_apart(samples: Any) -> bool:
+    """Return whether one feature differs between all of distinct samples, (k, d)."""
+    n_samples = samples.shape[0]
     if sp.issparse(samples):
         columns = samples.tocsc()
         # A feature that is 0 in two samples does not tell them apart.
-        samples = columns[:, np.flatnonzero(np.diff(columns.indptr) >= len(weights) - 1)].toarray()
-    return not any(len(np.unique(column)) == len(weights) for column in np.asarray(samples).T)
+        samples = columns[:, np.flatnonzero(np.diff(columns.indptr) >= n_samples - 1)].toarray()
+    return any(len(np.unique(column)) == n_samples for column in np.asarray(samples).T)
+
+
+def rows_counted(weights: FloatArray | None) -> FloatArray | None:
+    """Return weights that are counts of rows, which whole numbers are, or None."""
+    if weights is None or not (weights == np.rint(weights)).all():
+        return None
+    return weights if float(weights.max()) < MOST_ROWS / len(weights) else None
 
 
 def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:

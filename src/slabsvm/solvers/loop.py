@@ -26,7 +26,6 @@ from slabsvm.dual.face import Face
 from slabsvm.dual.program import FEASIBLE, Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import MEDIUM, SMALL, Blocks, Dense, Gram, refuse_negative_curvature
-from slabsvm.gram.neighbours import Neighbours
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
@@ -38,9 +37,8 @@ OPTIMAL = 1e-10
 DEPENDENT: dict[Any, float] = {np.float64: 1e-9, np.float32: 2e-5}
 # The lower plane may lack this much of what beta asks of it: samples that are beyond their boxes ask for less in them.
 SURPLUS = 1.1
-# Of more samples than are factored, each is regressed on so many neighbours, and at most so many products with K are
-# made, until scores of 1 are off by no more than this on average: the gap is then some 1e-3 of the objective, or less.
-NEIGHBOURS = 64
+# Of more samples than are factored, at most so many products with K are made, until scores of 1 are off by no more than
+# this on average: the gap is then some 1e-3 of the objective, or less.
 PRODUCTS = 60
 LEVEL = 2e-5
 # After so many products it is told whether the planes are apart.
@@ -458,15 +456,13 @@ def equal_scores(dual: Dual, K: AnyFloatArray) -> tuple[Point, Face | None] | No
 
 
 def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
-    """Return a feasible point that is near equal scores, by conjugate gradients with a neighbours' factor before K.
+    """Return a feasible point that is near equal scores, by conjugate gradients, where there is no linear term.
 
-    None where the planes are apart. There is no linear term.
+    None where the planes are apart.
     """
-    factor = Neighbours(K, NEIGHBOURS).factor(np.arange(dual.n_samples))
     total, eps = float(dual.signs @ dual.totals), float(np.finfo(K.dtype).eps)
     x, residual = np.zeros(dual.n_samples), np.ones(dual.n_samples)
-    direction = factor.solve(residual)
-    square = float(residual @ direction)
+    direction, square = residual.copy(), float(residual @ residual)
     for made in range(PRODUCTS):
         if made == TOLD and surplus(dual, x * (total / x.sum())) > SURPLUS:
             return None
@@ -479,9 +475,8 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
         residual -= square / curvature * image
         if np.abs(residual).mean() <= LEVEL:
             break
-        step = factor.solve(residual)
-        square, before = float(residual @ step), square
-        direction = step + square / before * direction
+        square, before = float(residual @ residual), square
+        direction = residual + square / before * direction
     multipliers = dual.multipliers_of(x * (total / x.sum()))
     return Point(dual, multipliers, K.times(dual.beta(multipliers)))
 

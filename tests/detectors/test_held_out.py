@@ -1,0 +1,206 @@
+"""More than 2,000 distinct rows: some are learned, and the others set the threshold under one and the same model."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import problems
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
+from slabsvm.detectors.support_vectors import MANY_GROUPS
+from slabsvm.dual.left_out import EXACT
+
+pytestmark = pytest.mark.numeric
+
+MODELS = [OneClassSVM, OneClassSlabSVM, SVDD]
+by_model = pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+
+
+def rows(n, seed=0, d=4):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def n_learned(n):
+    return max(EXACT, n - max(1000, n // 10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [2000, 2001, 2500, 3000, 3001, 3500])
+def test_so_many_rows_are_learned_and_the_others_set_the_planes(n):
+    model = OneClassSlabSVM().fit(rows(n))
+    # Of up to 2,000 learned rows there are exact scores besides.
+    learned = n_learned(n) if n > EXACT else n
+    known = np.isfinite(model.loo_scores_)
+    assert known.sum() == (n if learned <= EXACT else n - learned)
+    np.testing.assert_array_equal(np.isfinite(model.loo_decisions_), known)
+    assert len(model.support_) <= learned
+    assert n <= 3000 or not known[model.support_].any()
+    if n > EXACT:
+        # What was not learned has its score under the model.
+        others = known.copy()
+        others[model.support_] = False
+        expected = model.project(rows(n)[others])
+        near = np.isclose(model.loo_scores_[others], expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+        assert near.sum() >= n - learned
+    # The planes are at quantiles of all that is known.
+    scores = model.loo_scores_[known]
+    assert (scores < model.rho_lower_).mean() == pytest.approx(0.1, abs=1 / known.sum() + 1e-12)
+    assert (scores > model.rho_upper_).mean() == pytest.approx(0.01, abs=1 / known.sum() + 1e-12)
+
+
+@pytest.mark.slow
+@by_model
+def test_the_share_of_new_rows_is_as_expected(make):
+    X, new = rows(3200), rows(50_000, seed=1)
+    model = make().fit(X)
+    met = (model.predict(new) == 1).mean()
+    assert abs(met - model.expected_recall_) < 3 * model.expected_recall_error_
+    assert model.expected_recall_error_ == pytest.approx(0.0095, abs=0.0006)
+
+
+@pytest.mark.slow
+@by_model
+def test_nothing_jumps_at_the_number_of_rows_from_which_some_are_held_out(make):
+    # Another row, of which nothing else depends; the first 2,000 are the same.
+    X = rows(EXACT + 1)
+    few, more = make().fit(X[:-1]), make().fit(X)
+    assert more.expected_recall_ == pytest.approx(few.expected_recall_, abs=1e-3)
+    new = rows(20_000, seed=1)
+    one, other = ((model.predict(new) == 1).mean() for model in (few, more))
+    assert abs(one - other) < few.expected_recall_error_
+    # In the unit of scores: new ones between both thresholds are a few standard errors at most.
+    scores = few.score_samples(new)
+    moved = ((scores >= few.offset_) != (scores >= more.offset_)).mean() if make is not OneClassSlabSVM else 0.0
+    assert moved < 3 * few.expected_recall_error_
+    planes = [np.atleast_1d([getattr(m, "rho_lower_", m.offset_)]) for m in (few, more)]
+    spread = np.std(few.loo_scores_)
+    assert abs(planes[0] - planes[1]) < 0.05 * spread
+
+
+@pytest.mark.slow
+def test_random_state_says_which():
+    X = rows(3100)
+    one, same, other = (OneClassSlabSVM(random_state=state).fit(X) for state in (0, 0, 1))
+    np.testing.assert_array_equal(one.loo_scores_, same.loo_scores_)
+    np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
+    held = [np.isfinite(model.loo_scores_) for model in (one, other)]
+    assert held[0].sum() == held[1].sum() == 1000
+    assert 200 < (held[0] & held[1]).sum() < 450
+    from_generator = OneClassSlabSVM(random_state=np.random.RandomState(0)).fit(X)
+    np.testing.assert_array_equal(from_generator.loo_scores_, one.loo_scores_)
+    assert np.isfinite(OneClassSlabSVM(random_state=None).fit(X).offset_)
+    # Where none is held out it has no part.
+    few = [OneClassSlabSVM(random_state=state).fit(X[:300]).decision_function(X) for state in (0, 1)]
+    np.testing.assert_array_equal(*few)
+
+
+@pytest.mark.slow
+@by_model
+def test_groups_are_held_out_whole(make):
+    groups = np.random.default_rng(3).integers(0, 320, 3200)
+    centres = np.random.default_rng(2).normal(size=(320, 4))
+    X = centres[groups] + 0.3 * rows(3200)
+    model = make().fit(X, groups=groups)
+    known = np.isfinite(model.loo_scores_)
+    counts = np.bincount(groups, known)
+    whole = np.bincount(groups)
+    assert ((counts == 0) | (counts == whole)).all()
+    assert 1000 <= known.sum() < 1100
+    assert (counts > 0).sum() >= MANY_GROUPS
+    fresh = np.random.default_rng(9)
+    new = fresh.normal(size=(4000, 1, 4)) + 0.3 * fresh.normal(size=(4000, 3, 4))
+    met = (model.predict(new.reshape(-1, 4)) == 1).mean()
+    assert abs(met - model.expected_recall_) < 3 * model.expected_recall_error_
+
+
+@pytest.mark.slow
+def test_few_groups_are_halved():
+    groups = np.repeat(np.arange(10), 320)
+    X = rows(3200) + np.random.default_rng(2).normal(size=(10, 4))[groups]
+    with pytest.warns(UserWarning, match="10 groups are few|5 groups are few"):
+        model = OneClassSlabSVM().fit(X, groups=groups)
+    assert len(np.unique(groups[model.support_])) == 5
+    # Of so few learned rows there are scores without their groups.
+    assert np.isfinite(model.loo_scores_).all()
+
+
+@pytest.mark.slow
+def test_matrices_and_sparse_rows_are_held_out_alike():
+    X = rows(3100)
+    gamma = 0.3
+    dense = OneClassSVM(gamma=gamma).fit(X)
+    sparse = OneClassSVM(gamma=gamma).fit(sp.csr_array(X))
+    K = problems.rbf(gamma)(X[:, :1], X[:, :1])
+    for j in range(1, 4):
+        K *= problems.rbf(gamma)(X[:, j : j + 1], X[:, j : j + 1])
+    given = OneClassSVM(kernel="precomputed").fit(K)
+    for other in (sparse, given):
+        np.testing.assert_array_equal(np.isnan(other.loo_scores_), np.isnan(dense.loo_scores_))
+        # Each fit is within its gap.
+        np.testing.assert_allclose(other.offset_, dense.offset_, rtol=0.01)
+    np.testing.assert_array_equal(given.predict(K[:100]), np.where(given.project(K[:100]) >= given.offset_, 1, -1))
+
+
+@pytest.mark.slow
+def test_rows_of_weight_0_are_neither_learned_nor_held_out():
+    X = rows(3400)
+    weights = np.ones(3400)
+    weights[np.random.default_rng(5).permutation(3400)[:300]] = 0.0
+    model = OneClassSlabSVM().fit(X, sample_weight=weights)
+    known = np.isfinite(model.loo_scores_)
+    assert known.sum() == 3100 - n_learned(3100)
+    assert not known[weights == 0].any()
+    assert (weights[model.support_] > 0).all()
+
+
+@pytest.mark.slow
+def test_rows_that_repeat_count_once_towards_the_limit():
+    X = np.concatenate([rows(1500), rows(1500)[:1100]])
+    with warnings.catch_warnings(action="ignore"):
+        model = OneClassSlabSVM().fit(X)
+    assert np.isfinite(model.loo_scores_).all()
+
+
+@pytest.mark.slow
+def test_training_planes_learn_all_rows():
+    with warnings.catch_warnings(action="ignore"):
+        model = OneClassSlabSVM(offsets="training", random_state=3).fit(rows(2500))
+    assert not hasattr(model, "loo_scores_")
+    assert len(model.support_) > EXACT or model.n_samples_fit_ == 2500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["rows", "weights", "groups", "matrix"])
+def test_fit_predict_judges_each_half_by_a_model_of_the_other(given):
+    n = 3100
+    model, X, parameters = OneClassSlabSVM(), rows(n), {}
+    if given == "weights":
+        parameters["sample_weight"] = np.where(np.arange(n) < 100, 0.0, 1.0)
+    elif given == "groups":
+        parameters["groups"] = np.arange(n) // 5
+    else:
+        X[:3] = 30.0 * np.eye(3, 4)
+    if given == "matrix":
+        model.set_params(kernel="precomputed")
+        squares = np.square(X).sum(axis=1)
+        X = np.exp(-0.3 * (squares[:, None] - 2 * X @ X.T + squares))
+        X = (X + X.T) / 2
+        np.fill_diagonal(X, 1.0)
+    answers = model.fit_predict(X, **parameters)
+    assert set(answers) == {-1, 1}
+    assert (answers == -1).mean() == pytest.approx(0.11, abs=0.02)
+    if given in ("rows", "matrix"):
+        assert (answers[:3] == -1).all()
+    # The model that stays is that of all rows.
+    np.testing.assert_array_equal(
+        model.predict(X[:200]), OneClassSlabSVM(**model.get_params()).fit(X, **parameters).predict(X[:200])
+    )
+
+
+@pytest.mark.slow
+def test_fit_predict_of_rows_with_exact_scores_is_their_sign():
+    X = rows(2300)
+    model = OneClassSlabSVM()
+    answers = model.fit_predict(X)
+    np.testing.assert_array_equal(answers, np.where(model.loo_decisions_ >= 0, 1, -1))
