@@ -14,7 +14,7 @@ from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import Interval
 
 
@@ -39,8 +39,8 @@ class Ball(SupportVectorDetector):
         squared_radius = solved.squared_norm + constant - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
-    def _read_off(self, training: Training, solved: Solved) -> SupportVectorModel:
-        found = super()._read_off(training, solved)
+    def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
+        found = super()._read_off(training, learned, out, solved)
         if found.loo_scores is None:
             return found
         constant = _constant(solved.kernel, solved.gram)

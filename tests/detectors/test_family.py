@@ -210,7 +210,11 @@ def folds_of(X, weights, names=None):
     distinct = distinct_rows(X, weights)
     groups = None if names is None else groups_of(names, distinct, weights)
     names = distinct.group if groups is None else groups.numbers[groups.of_rows]
-    return np.where(weights > 0, (np.random.RandomState(0).permutation(names.max() + 1) % FOLDS)[names], -1)
+    # Units are numbered as they come.
+    number = {}
+    pairs = zip(names, weights, strict=True)
+    units = [number.setdefault(name, len(number)) if weight > 0 else 0 for name, weight in pairs]
+    return np.where(weights > 0, (np.random.RandomState(0).permutation(len(number)) % FOLDS)[units], -1)
 
 
 @by_kernel

@@ -26,10 +26,11 @@ def scores_by_folds(detector: Detector, training: Training, random: np.random.Ra
     NaN for rows of weight 0. The detector is cloned, and puts no threshold by left-out scores.
     """
     names = training.distinct.group if training.names is None else training.names
-    n_units = int(names.max()) + 1
-    fold = np.full(training.n_rows, -1)
-    kept = names >= 0
-    fold[kept] = (random.permutation(n_units) % FOLDS)[names[kept]]
+    kept = np.flatnonzero(names >= 0)
+    # Numbered as they come, so that folds do not depend on what is in a row.
+    _, first, unit = np.unique(names[kept], return_index=True, return_inverse=True)
+    n_units, fold = len(first), np.full(training.n_rows, -1)
+    fold[kept] = (random.permutation(n_units) % FOLDS)[first.argsort().argsort()[unit]]
     scores = np.full(training.n_rows, np.nan)
     for number in range(min(FOLDS, n_units)):
         out = fold == number
