@@ -122,7 +122,7 @@ def values(content: bytes, rng: np.random.Generator) -> bytes:
     members = read(content)
     name = _array(members, rng)
     start, data = _split(members[name])
-    dtype = np.dtype(re.search(r"'descr': '([^']*)'", start.decode("latin1"))[1])  # type: ignore[index]
+    dtype = np.dtype(re.findall(r"'descr': '([^']*)'", start.decode("latin1"))[0])
     numbers = np.frombuffer(data, dtype=dtype).copy()
     if len(numbers):
         with np.errstate(all="ignore"):
