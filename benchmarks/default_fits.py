@@ -49,7 +49,7 @@ def measure(data: Callable[[], np.ndarray], of: str) -> list[Record]:
         warnings.simplefilter("ignore")
         for name, make in MODELS.items():
             make().fit(X[:50])
-            fits = {"default": make(), "training": make(offsets="training"), "peer": Peer(gamma="scale", nu=0.1)}
+            fits = {"default": make(), "training": make(calibration="training"), "peer": Peer(gamma="scale", nu=0.1)}
             least = {key: min(seconds(fit, X) for _ in range(REPEATS)) for key, fit in fits.items()}
             records.append({"of": of, "model": name, "rows": len(X)} | least)
     return records

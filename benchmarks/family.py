@@ -18,7 +18,7 @@ from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
 from class_data import DataSet, Split, data_sets, split
 from harness import JOBS, Benchmark, Case, Document, Options, Record, means, table
-from offsets import N_SPLITS, OFFSETS, unavoidable_error
+from offsets import CALIBRATIONS, N_SPLITS, unavoidable_error
 from samples import DATA, has_letter
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
@@ -54,14 +54,14 @@ def models(train: np.ndarray) -> Iterable[tuple[str, str, str, Maker]]:
 
 
 def measure(data: DataSet, known: Any) -> Iterator[Record]:
-    """Fit every model, with both offsets, on each split of one class, and report how it decides and ranks."""
+    """Fit every model, with both calibration, on each split of one class, and report how it decides and ranks."""
     for seed in range(N_SPLITS):
         parts = split(data, known, seed)
         scaled = {kernel: parts.scaled(kernel) for kernel in ("rbf", "linear")}
         for name, setting, kernel, make in models(scaled["rbf"].train):
-            for offsets in OFFSETS:
-                fitted = make(offsets=offsets).fit(scaled[kernel].train)
-                what = {"data": data.name, "model": name, "setting": setting, "offsets": offsets}
+            for calibration in CALIBRATIONS:
+                fitted = make(calibration=calibration).fit(scaled[kernel].train)
+                what = {"data": data.name, "model": name, "setting": setting, "calibration": calibration}
                 yield what | judged(fitted, scaled[kernel])
 
 
@@ -91,19 +91,19 @@ def document(records: list[Record]) -> Document:
     return {
         "fits": len(records),
         "degenerate": len(records) - len(sound),
-        "cells": means(sound, ("data", "model", "setting", "offsets"), MEASURED),
+        "cells": means(sound, ("data", "model", "setting", "calibration"), MEASURED),
     }
 
 
 def report(document: Document) -> str:
     """Return both tables as Markdown. A data set counts once, whatever its number of classes."""
     cells = document["cells"]
-    overall = means(cells, ("model", "setting", "offsets"), MEASURED)
-    by_key = {(cell["model"], cell["setting"], cell["offsets"]): cell for cell in overall}
+    overall = means(cells, ("model", "setting", "calibration"), MEASURED)
+    by_key = {(cell["model"], cell["setting"], cell["calibration"]): cell for cell in overall}
     settings = sorted({key[:2] for key in by_key})
     rows = []
     for model, setting in settings:
-        pair = [by_key[model, setting, offsets] for offsets in OFFSETS]
+        pair = [by_key[model, setting, calibration] for calibration in CALIBRATIONS]
         errors = [f"{one['recall_error']:.3f} ({one['bias']:+.3f})" for one in pair]
         values = [f"{one[name]:.3f}" for name in ("mcc", "auroc") for one in pair]
         rows.append(" | ".join([model, setting, str(pair[1]["fits"]), *errors, f"{pair[1]['chance']:.3f}", *values]))
@@ -120,7 +120,7 @@ def by_data(cells: list[Record], names: Iterable[str]) -> str:
     """Return each model's best AUROC on each data set, with leave-one-out thresholds."""
     rows = []
     for data in dict.fromkeys(cell["data"] for cell in cells):
-        of_data = [cell for cell in cells if cell["data"] == data and cell["offsets"] == "leave-one-out"]
+        of_data = [cell for cell in cells if cell["data"] == data and cell["calibration"] == "auto"]
         best = [max(cell["auroc"] for cell in of_data if cell["model"] == name) for name in names]
         rows.append(" | ".join([data, *(f"{auroc:.3f}" for auroc in best)]))
     return table(" | ".join(["data set", *names]), rows, "l" * (1 + len(names)))

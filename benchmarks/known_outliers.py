@@ -77,7 +77,7 @@ def labels(file: Path, draw: int, rivals: bool, recalls: bool) -> Iterator[Recor
     model = AutoSlabSVM().fit(train)
     # Where the threshold comes from is nothing to the ranks.
     judged = recalls or not model.model_.by_folds
-    untaught = AutoSlabSVM(offsets="leave-one-out" if judged else "training")
+    untaught = AutoSlabSVM(calibration="auto" if judged else "training")
     unlabelled, without = auroc(model.score_samples(good), model.score_samples(bad)), recall(model, good)
     for count in LABELS:
         if count > len(known):

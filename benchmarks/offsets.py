@@ -24,7 +24,7 @@ from harness import JOBS, Benchmark, Case, Document, Options, Record, means, tab
 from samples import DATA, has_letter
 from slabsvm import OneClassSlabSVM
 
-OFFSETS = ("training", "leave-one-out")
+CALIBRATIONS = ("training", "auto")
 # The rule that is the default, and multiples of gamma="scale".
 GAMMAS = ("neighbours", 0.1, 1.0, 10.0, 100.0)
 SMALL_GAMMAS = (1.0, 10.0)
@@ -46,7 +46,7 @@ MEASURED = ("m", "expected_recall", *DECISIONS)
 
 @dataclass(frozen=True)
 class Model:
-    """What a fit depends on, but for its data and its offsets; gamma is a rule, or in units of gamma="scale"."""
+    """What a fit depends on, but for its data and its calibration; gamma is a rule, or in units of gamma="scale"."""
 
     kernel: str
     gamma: float | str | None
@@ -58,7 +58,7 @@ class Model:
     def nominal_recall(self) -> float:
         return 1 - self.nu_lower - (self.nu_upper if self.epsilon else 0.0)
 
-    def fit(self, train: Array, offsets: str) -> OneClassSlabSVM:
+    def fit(self, train: Array, calibration: str) -> OneClassSlabSVM:
         gamma = self.gamma if isinstance(self.gamma, str) else "scale"
         if isinstance(self.gamma, float) and train.var() > 0:
             gamma = self.gamma / (train.shape[1] * train.var())
@@ -68,7 +68,7 @@ class Model:
             nu_lower=self.nu_lower,
             nu_upper=self.nu_upper,
             epsilon=self.epsilon,
-            offsets=offsets,
+            calibration=calibration,
         ).fit(train)
 
 
@@ -92,19 +92,19 @@ def models(additive: bool) -> list[Model]:
 
 
 def measure(data: DataSet, known: Any) -> Iterator[Record]:
-    """Fit all models, with both offsets, on each split of one class, and report how each decides."""
+    """Fit all models, with both calibrations, on each split of one class, and report how each decides."""
     for seed in range(N_SPLITS):
         parts = split(data, known, seed)
         scaled = {kernel: parts.scaled(kernel) for kernel in ("rbf", "linear", *(ADDITIVE if data.additive else ()))}
         for section, some in (("fits", models(data.additive)), ("points", operating_points())):
             for model in some:
-                for offsets in OFFSETS:
-                    slab = model.fit(scaled[model.kernel].train, offsets)
+                for calibration in CALIBRATIONS:
+                    slab = model.fit(scaled[model.kernel].train, calibration)
                     yield {
                         "section": section,
                         "data": data.name,
                         **asdict(model),
-                        "offsets": offsets,
+                        "calibration": calibration,
                         "degenerate": slab.status_ == "degenerate",
                         "converged": slab.status_ in ("converged", "degenerate"),
                         "expected_recall": slab.training_recall_bound_,
@@ -146,8 +146,8 @@ def measure_small(data: DataSet, m: int) -> Iterator[Record]:
     for seed in range(SMALL_SPLITS):
         parts = split(data, data.known[seed % len(data.known)], seed, m).scaled("rbf")
         for model in small:
-            trained, left_out = (model.fit(parts.train, offsets) for offsets in OFFSETS)
-            scores, tails = left_out.loo_scores_, (model.nu_lower, model.nu_upper)
+            trained, left_out = (model.fit(parts.train, calibration) for calibration in CALIBRATIONS)
+            scores, tails = left_out.calibration_scores_, (model.nu_lower, model.nu_upper)
             planes = {
                 "training": (trained.rho_lower_, trained.rho_upper_),
                 "leave-one-out": (left_out.rho_lower_, left_out.rho_upper_),
@@ -215,8 +215,8 @@ def document(records: list[Record]) -> Document:
     rules = ("m", "gamma", "nu_upper", "rule")
     lists = {
         "data": found["data"],
-        "records": means(sound, ("data", *asdict(DEFAULT_MODEL), "offsets"), MEASURED),
-        "points": means(found["points"], ("data", "nu_lower", "offsets"), MEASURED),
+        "records": means(sound, ("data", *asdict(DEFAULT_MODEL), "calibration"), MEASURED),
+        "points": means(found["points"], ("data", "nu_lower", "calibration"), MEASURED),
         "small": means([*found["small"], *every_gamma], rules, DECISIONS),
     }
     return {
@@ -248,9 +248,9 @@ def report(document: Document) -> str:
     chosen = _with(records, nu_upper=DEFAULT_MODEL.nu_upper, epsilon=DEFAULT_MODEL.epsilon)
     best = _best(chosen)
     lost = [
-        f"{name} ({pair['training']['mcc']:.3f} and {pair['leave-one-out']['mcc']:.3f})"
+        f"{name} ({pair['training']['mcc']:.3f} and {pair['auto']['mcc']:.3f})"
         for name, pair in best.items()
-        if pair["training"]["mcc"] > pair["leave-one-out"]["mcc"]
+        if pair["training"]["mcc"] > pair["auto"]["mcc"]
     ]
     parts = {
         "Means over the data sets": "\n\n".join(
@@ -289,16 +289,18 @@ def _slab_name(nu_upper: float, epsilon: float) -> str:
 
 
 def _means(records: Iterable[Record]) -> dict[str, dict[str, Record]]:
-    """Return the means of each data set's records, by data set and offsets."""
+    """Return the means of each data set's records, by data set and calibration."""
     found: dict[str, dict[str, Record]] = {}
-    for record in means(records, ("data", "offsets"), MEASURED):
-        found.setdefault(record["data"], {})[record["offsets"]] = record
+    for record in means(records, ("data", "calibration"), MEASURED):
+        found.setdefault(record["data"], {})[record["calibration"]] = record
     return found
 
 
 def _overall(found: dict[str, dict[str, Record]]) -> list[Record]:
-    """Return the mean over the data sets, for each of the offsets."""
-    return [{name: float(np.mean([pair[o][name] for pair in found.values()])) for name in MEASURED} for o in OFFSETS]
+    """Return the mean over the data sets, for each of the calibrations."""
+    return [
+        {name: float(np.mean([pair[o][name] for pair in found.values()])) for name in MEASURED} for o in CALIBRATIONS
+    ]
 
 
 def _error(record: Record) -> str:
@@ -307,7 +309,7 @@ def _error(record: Record) -> str:
 
 def _tests(found: dict[str, dict[str, Record]], name: str = "mcc", sign: int = 1) -> str:
     """Count the data sets on which leave-one-out planes are better by this measure, and test the differences."""
-    gains = np.array([sign * (pair["leave-one-out"][name] - pair["training"][name]) for pair in found.values()])
+    gains = np.array([sign * (pair["auto"][name] - pair["training"][name]) for pair in found.values()])
     # Exact ranks have no ties. Versions of SciPy choose otherwise.
     method = "exact" if len({0.0, *np.abs(gains)}) > len(gains) else "approx"
     p = f"p = {wilcoxon(gains, method=method).pvalue:.2g}" if np.any(gains) else "no difference"
@@ -320,8 +322,8 @@ def _best(records: Iterable[Record]) -> dict[str, dict[str, Record]]:
     best: dict[str, dict[str, Record]] = {}
     for r in records:
         pair = best.setdefault(r["data"], {})
-        if r["offsets"] not in pair or r["mcc"] > pair[r["offsets"]]["mcc"]:
-            pair[r["offsets"]] = r
+        if r["calibration"] not in pair or r["mcc"] > pair[r["calibration"]]["mcc"]:
+            pair[r["calibration"]] = r
     return best
 
 

@@ -37,7 +37,7 @@ def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int) -
     if not models:
         X = clouds(20_000, 16)
         gamma = 1 / (16 * X.var())
-        ours = OneClassSlabSVM(gamma=gamma, nu_lower=0.5, epsilon=0.0, offsets="training").fit(X)
+        ours = OneClassSlabSVM(gamma=gamma, nu_lower=0.5, epsilon=0.0, calibration="training").fit(X)
         models.append((ours, OneClassSVM(gamma=gamma, nu=0.5, cache_size=1000).fit(X)))
     ours, peer = models[0]
     rows = clouds(30_000, 16)[-n_rows:]
@@ -113,8 +113,8 @@ def cases(_: Options) -> Iterator[Case]:
     for name in ("OneClassSVM", "OneClassSlabSVM", "AutoSlabSVM"):
         yield f"first fit {name}", partial(first_fit, name)
     for kind in (OnePlane, OneClassSlabSVM):
-        for offsets in ("leave-one-out", "training"):
-            name, model = f"{kind.__name__}, {offsets} thresholds", kind(gamma="scale", offsets=offsets)
+        for calibration in ("auto", "training"):
+            name, model = f"{kind.__name__}, {calibration} thresholds", kind(gamma="scale", calibration=calibration)
             yield f"thresholds {name}", partial(large, name, model, partial(clouds, 20_000, 16))
         for rows, d in (("normal", 5), ("clouds", 16)):
             name = f"{kind.__name__}, defaults, {d} features"

@@ -18,6 +18,8 @@ from matplotlib import pyplot as plt
 
 RECORDS = Path(__file__).parent / "results"
 WARM = "#d9772b"
+# What scores of a calibration are called.
+LABELS = {"training": "training", "auto": "leave-one-out"}
 # Each detector at the setting that it has by default.
 DETECTORS = {
     "slab": "rbf, neighbours",
@@ -32,11 +34,11 @@ def recall(axes: Any) -> None:
     """Draw the recall of new positives on sixteen data sets, with either threshold of each detector."""
     cells = read(RECORDS / "family.json")["cells"]
     for row, (model, setting) in enumerate(DETECTORS.items()):
-        for offsets, colour, off in (("training", WARM, 0.16), ("leave-one-out", OURS, -0.16)):
-            found = [c for c in cells if (c["model"], c["setting"], c["offsets"]) == (model, setting, offsets)]
+        for calibration, colour, off in (("training", WARM, 0.16), ("auto", OURS, -0.16)):
+            found = [c for c in cells if (c["model"], c["setting"], c["calibration"]) == (model, setting, calibration)]
             values = [0.9 + c["bias"] for c in found]
             axes.plot(values, [row + off] * len(values), "o", color=colour, alpha=0.35, markersize=5, linewidth=0)
-            label = f"{offsets} scores" if row == 0 else None
+            label = f"{LABELS[calibration]} scores" if row == 0 else None
             axes.plot(np.mean(values), row + off, "|", color=colour, markersize=15, markeredgewidth=3, label=label)
     axes.axvline(0.9, color="0.2", linewidth=1, linestyle=":")
     axes.annotate("asked for", (0.9, -0.62), ha="center", fontsize=8)
@@ -53,9 +55,10 @@ def planes(axes: Any) -> None:
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     default = [r for r in records if r["gamma"] == "neighbours" and (r["nu_lower"], r["nu_upper"]) == (0.1, 0.01)]
     names = list(dict.fromkeys(r["data"] for r in default))
-    for offsets, colour in (("training", WARM), ("leave-one-out", OURS)):
-        values = {r["data"]: 0.89 + r["bias"] for r in default if r["offsets"] == offsets and r["epsilon"] > 0}
-        axes.plot([values[name] for name in names], range(len(names)), "o", color=colour, label=f"{offsets} planes")
+    for calibration, colour in (("training", WARM), ("auto", OURS)):
+        values = {r["data"]: 0.89 + r["bias"] for r in default if r["calibration"] == calibration and r["epsilon"] > 0}
+        label = f"{LABELS[calibration]} planes"
+        axes.plot([values[name] for name in names], range(len(names)), "o", color=colour, label=label)
     axes.axvline(0.89, color="0.2", linewidth=1, linestyle=":")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()

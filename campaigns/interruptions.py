@@ -41,7 +41,7 @@ def _precomputed(m: int) -> np.ndarray:
 
 # A model and rows whose fit takes a second of a processor or more; what long call there is, in words.
 LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
-    "descent, a tight gap": lambda: (OneClassSlabSVM(gamma="scale", tol=1e-6, offsets="training"), cloud(5000)),
+    "descent, a tight gap": lambda: (OneClassSlabSVM(gamma="scale", tol=1e-6, calibration="training"), cloud(5000)),
     "all of K": lambda: (OneClassSlabSVM(gamma=3.0), cloud(8000)),
     "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(4500)),
     "chi2 kernel": lambda: (OneClassSlabSVM(kernel="chi2"), cloud(4000, 30)),

@@ -63,7 +63,7 @@ _, threshold = plt.subplots(figsize=(7, 3.2), layout="constrained")
 bins = np.linspace(-4, 2.5, 27)
 scores = {
     "scored by the model that learned it": (model.decision_function(good), SAND),
-    "scored by the model without it": (model.loo_decisions_, KNOWN),
+    "scored by the model without it": (model.calibration_decisions_, KNOWN),
 }
 for name, (decisions, colour) in scores.items():
     clipped = np.clip(decisions, bins[0], None)

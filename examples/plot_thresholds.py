@@ -19,7 +19,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import ShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm import SVDD, OneClassSlabSVM, SlabCollapseWarning
+from slabsvm import SVDD, FitWarning, OneClassSlabSVM
 from slabsvm.display.palette import KNOWN, LINE, NOVEL, SOFT
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -40,11 +40,13 @@ def accepted(model):
 
 
 # Fits with training planes warn of just what the picture shows.
-warnings.simplefilter("ignore", SlabCollapseWarning)
+warnings.simplefilter("ignore", FitWarning)
 shares = {
-    (name, offsets): [accepted(m.set_params(gamma=g, offsets=offsets)) for g in gammas]
+    (name, calibration): [
+        accepted(m.set_params(gamma=g, calibration=calibration)) for g in gammas
+    ]
     for name, m in models.items()
-    for offsets in ("leave-one-out", "training")
+    for calibration in ("auto", "training")
 }
 
 # %%
@@ -58,10 +60,10 @@ n_new = len(splits[0][1])
 low, high = binom.ppf([0.025, 0.975], n_new, 0.9) / n_new
 axes.axhspan(low, high, color=LINE, lw=0)
 axes.axhline(0.9, color=SOFT, lw=1)
-for (name, offsets), values in shares.items():
+for (name, calibration), values in shares.items():
     colour, marker = (KNOWN, "o") if name == "slab" else (NOVEL, "s")
-    style = "-" if offsets == "leave-one-out" else "--"
-    label = f"{name}, {offsets} planes"
+    style = "-" if calibration == "auto" else "--"
+    label = f"{name}, {calibration} planes"
     axes.plot(gammas, values, style, color=colour, marker=marker, ms=4, label=label)
 axes.text(gammas[-1], 0.96, "asked for: 0.9", ha="right", color=SOFT)
 axes.set(

@@ -18,7 +18,7 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
+from slabsvm import FitWarning, OneClassSlabSVM, OneClassSVM
 from slabsvm.display import SlabBoundaryDisplay
 
 rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ draw(right, OneClassSlabSVM(kernel="linear", **two), "Two planes")
 # for histograms and amounts. Under the RBF kernel scores fall to zero far from all
 # rows: one plane rejects what is far away, the second cuts small holes at most, and
 # the two models nearly agree.
-warnings.simplefilter("ignore", SlabCollapseWarning)  # the first fit says what we see
+warnings.simplefilter("ignore", FitWarning)  # the first fit says what we see
 second, panels = plt.subplots(2, 2, figsize=(9, 8.6), layout="compressed")
 draw(panels[0, 0], OneClassSVM(kernel="intersection", **one), "Intersection, one plane")
 draw(panels[0, 1], OneClassSlabSVM(kernel="intersection", **two), "Intersection, two")

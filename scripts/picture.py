@@ -15,7 +15,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-from slabsvm import SlabCollapseWarning
+from slabsvm import FitWarning
 from slabsvm.display.figures import STYLE
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ if __name__ == "__main__":
     # Text stays text, and what is drawn twice is the same file.
     mpl.rcParams.update({**STYLE, "svg.fonttype": "none", "svg.hashsalt": "slabsvm", "figure.dpi": 72})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+        warnings.simplefilter("ignore", FitWarning)
         planes = runpy.run_path(str(ROOT / "examples" / "plot_two_planes.py"))
     write(planes["first"], "two-planes")
     plt.close("all")

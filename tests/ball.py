@@ -41,10 +41,10 @@ class Ball(SupportVectorDetector):
 
     def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
         found = super()._read_off(training, learned, out, solved)
-        if found.loo_scores is None:
+        if found.calibration_scores is None:
             return found
         constant = _constant(solved.kernel, solved.gram)
-        return replace(found, loo_scores=2.0 * found.loo_scores - constant - found.squared_norm)
+        return replace(found, calibration_scores=2.0 * found.calibration_scores - constant - found.squared_norm)
 
     def _far_score(self, training: Training, solved: Solved) -> None:
         """Return None: of rows far away k(x, x) - 2 <Phi(x), a> is never less than of the samples."""

@@ -19,7 +19,7 @@ for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 # No test opens a window.
 os.environ.setdefault("MPLBACKEND", "Agg")
-OF_FITS = ("SlabCollapseWarning", "CalibrationWarning")
+OF_FITS = ("FitWarning", "FitWarning")
 
 
 @pytest.hookimpl(tryfirst=True)

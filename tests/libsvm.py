@@ -116,7 +116,7 @@ def compared(
     m, unit = len(K), nu * len(K)
     theirs = sklearn.svm.OneClassSVM(kernel=kernel, gamma=gamma, degree=DEGREE, coef0=COEF0, nu=nu, tol=tol).fit(X)
     ours = OneClassSlabSVM(epsilon=0.0, nu_lower=nu, nu_upper=0.5 * (1 - nu)) if slab else OneClassSVM(nu=nu)
-    ours.set_params(kernel=_own(kernel, gamma), gamma=gamma, offsets="training", tol=1e-10).fit(X)
+    ours.set_params(kernel=_own(kernel, gamma), gamma=gamma, calibration="training", tol=1e-10).fit(X)
     rho = ours.rho_lower_ if slab else ours.rho_
     left = answered(K, nu, spread(theirs, m), -float(theirs.intercept_[0]))
     right = answered(K, nu, unit * spread(ours, m), unit * rho)

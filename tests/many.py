@@ -20,14 +20,13 @@ from sklearn.exceptions import ConvergenceWarning
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
-    CalibrationWarning,
     ConformalDetector,
+    FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
-    SlabCollapseWarning,
     TrimmedDetector,
 )
 from slabsvm.files import load, save
@@ -35,7 +34,7 @@ from slabsvm.files import load, save
 # The smallest model of each kind, kernel and wrapper.
 MODELS: dict[str, Callable[[], Any]] = {
     "slab": OneClassSlabSVM,
-    "slab, training planes": partial(OneClassSlabSVM, gamma="scale", offsets="training"),
+    "slab, training planes": partial(OneClassSlabSVM, gamma="scale", calibration="training"),
     "slab, linear": partial(OneClassSlabSVM, kernel="linear"),
     "slab, intersection": partial(OneClassSlabSVM, kernel="intersection"),
     "slab, Hellinger": partial(OneClassSlabSVM, kernel="hellinger"),
@@ -139,7 +138,7 @@ def interrupted_after(seconds: float) -> Iterator[Callable[[], float]]:
 
 
 # The package's own categories, and the one of scikit-learn's that its fits give themselves.
-OWN = (SlabCollapseWarning, CalibrationWarning, ConvergenceWarning)
+OWN = (FitWarning, FitWarning, ConvergenceWarning)
 USUAL = rows(0)
 # Usual rows, and odd ones.
 ODD: dict[str, Callable[[], Any]] = {

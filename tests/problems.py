@@ -243,7 +243,7 @@ WITH_KERNEL = tuple(name for name in FAMILY if name not in ("kernel density", "n
 
 def answering_without_each_row(estimator: Any) -> dict[str, str]:
     """Return the checks of scikit-learn that a detector does not pass whose fit_predict leaves each row out."""
-    if getattr(estimator, "offsets", None) == "training":
+    if getattr(estimator, "calibration", None) == "training":
         return {}
     return {
         "check_outliers_fit_predict": "the check asks that fit_predict is fit(X).predict(X), as of known rows; "

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 import slabsvm
-from slabsvm import SlabCollapseWarning
+from slabsvm import FitWarning
 from slabsvm.detectors.base import Detector, parameters
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import Model, rounding_of
@@ -74,7 +74,7 @@ X, new = np.random.default_rng(0).normal(size=(2, 200, 3)) * [[[1.0]], [[2.0]]]
 ball = FAMILY["ball"](tol=1e-9).fit(X)
 known = SVDD(tol=1e-9).fit(X)
 np.testing.assert_allclose(ball.decision_function(new), known.decision_function(new), atol=1e-6)
-np.testing.assert_allclose(ball.loo_decisions_, known.loo_decisions_, atol=1e-6)
+np.testing.assert_allclose(ball.calibration_decisions_, known.calibration_decisions_, atol=1e-6)
 np.testing.assert_allclose(ball.radius_, known.radius_, rtol=1e-6)
 np.testing.assert_allclose(explain(ball, new).sum(axis=1), ball.decision_function(new), atol=1e-9)
 
@@ -137,7 +137,7 @@ class EllipsoidDetector(Detector):
         rows, weights = training.samples.astype(np.float64), training.distinct.weights
         mean = np.average(rows, axis=0, weights=weights)
         variance = np.average((rows - mean) ** 2, axis=0, weights=weights) + 1e-12
-        found = Ellipsoid(offset=0.0, rounding=0.0, loo_scores=None, mean=mean, variance=variance)
+        found = Ellipsoid(offset=0.0, rounding=0.0, calibration_scores=None, mean=mean, variance=variance)
         scores = found.scores(rows)
         rounding = rounding_of(float(np.abs(scores).max()))
         return replace(
@@ -159,15 +159,15 @@ class EllipsoidDetector(Detector):
         return tags
 
 
-@parametrize_with_checks([EllipsoidDetector(offsets="training")])
+@parametrize_with_checks([EllipsoidDetector(calibration="training")])
 def test_a_detector_says_how_it_learns_and_scores(estimator, check):
     check(estimator)
 
 
 def test_a_detector_of_somebody_elses_rejects_its_share_and_strangers():
     X = np.random.default_rng(0).normal(size=(400, 3))
-    model = EllipsoidDetector(offsets="training").fit(X)
+    model = EllipsoidDetector(calibration="training").fit(X)
     assert np.mean(model.predict(X) == -1) == pytest.approx(0.1, abs=1 / 400)
     assert model.predict([[9.0, 9.0, 9.0]]) == -1
-    with pytest.warns(SlabCollapseWarning, match="one point"):
-        EllipsoidDetector(offsets="training").fit(np.ones((5, 2)))
+    with pytest.warns(FitWarning, match="one point"):
+        EllipsoidDetector(calibration="training").fit(np.ones((5, 2)))

@@ -39,7 +39,7 @@ LINES = (
     "score model.slab - --jobs 2",
     "score model.slab bad.csv -o out.csv --json",
     "inspect model.slab --json",
-    "reproduce letter --data data --output made --offsets training --jobs 1 --no-figures --fresh",
+    "reproduce letter --data data --output made --calibration training --jobs 1 --no-figures --fresh",
     "reproduce voc --data data --output made --classes cat,dog --backgrounds 10 --objects 30 --seed 1 --no-figures",
     "reproduce voc --data data --year 2012 --image-set train --difficult --no-truncated --strict --output made",
     "reproduce paper --data data --output made --no-voc --no-figures",

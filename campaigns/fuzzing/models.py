@@ -82,7 +82,7 @@ def _fitted() -> Iterator[Any]:
     yield slab()
     for kernel in ("rbf", "linear", "intersection", "hellinger", "chi2"):
         yield slab(kernel=kernel).fit(X)
-    yield slab(kernel="linear", offsets="training").fit(sp.csr_array(np.round(X)))
+    yield slab(kernel="linear", calibration="training").fit(sp.csr_array(np.round(X)))
     yield slab().fit(sp.csr_matrix(np.round(X)))
     for model in (slabsvm.OneClassSVM(), slabsvm.SVDD(), slabsvm.KernelPCADetector(), slabsvm.KernelDensityDetector()):
         yield model.fit(X)

@@ -41,7 +41,7 @@ Extended = Any  # an array of long double
 def is_measured(cell: RegionCell) -> bool:
     """Whether a cell has a certificate, and one of these gammas."""
     tiny = cell.printed or cell.gamma in {kernel.gamma for kernel in TINY_GAMMAS}
-    return cell.method in CERTIFIED and cell.offsets == "training" and tiny
+    return cell.method in CERTIFIED and cell.calibration == "training" and tiny
 
 
 def squared_distances(X: Any) -> Extended:

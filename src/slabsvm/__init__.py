@@ -11,9 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+    from slabsvm.conformal.detector import ConformalDetector
     from slabsvm.detectors.answers import explain, p_values
-    from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.detectors.one_class_svm import OneClassSVM
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from slabsvm.ensemble.neighbours import NeighboursDetector
     from slabsvm.ensemble.ranks import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
+    from slabsvm.fitted.warnings import FitWarning
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.caller import ExtraMissingError
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = [
     "SVDD",
     "AutoSlabSVM",
-    "CalibrationWarning",
     "ConformalDetector",
     "DriftMonitor",
     "ExtraMissingError",
+    "FitWarning",
     "KernelDensityDetector",
     "KernelPCADetector",
     "NeighboursDetector",
@@ -42,7 +42,6 @@ __all__ = [
     "OneClassSVM",
     "OneClassSlabSVM",
     "OpenSetClassifier",
-    "SlabCollapseWarning",
     "TableEncoder",
     "TrimmedDetector",
     "__version__",
@@ -56,10 +55,10 @@ __version__ = "0.2.0"
 HOMES = {
     "SVDD": "detectors.svdd",
     "AutoSlabSVM": "ensemble.auto",
-    "CalibrationWarning": "conformal.detector",
     "ConformalDetector": "conformal.detector",
     "DriftMonitor": "monitoring.monitor",
     "ExtraMissingError": "runtime.caller",
+    "FitWarning": "fitted.warnings",
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
     "NeighboursDetector": "ensemble.neighbours",
@@ -67,7 +66,6 @@ HOMES = {
     "OneClassSVM": "detectors.one_class_svm",
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",
-    "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "ensemble.trimmed",
     "explain": "detectors.answers",

@@ -213,7 +213,7 @@ class TestScore:
 
     def test_alpha_needs_p_values(self, run, ready):
         table = pd.read_csv(ready / "good.csv", index_col="serial")
-        save(make_pipeline(TableEncoder(), SVDD(offsets="training")).fit(table), "m.slab")
+        save(make_pipeline(TableEncoder(), SVDD(calibration="training")).fit(table), "m.slab")
         result = run("score", "m.slab", ready / "new.csv", "--alpha", ".1")
         assert result.exit_code == 1
         assert "SVDD has no p-values for --alpha: it keeps no scores of its rows." in result.stderr

@@ -127,7 +127,7 @@ def other_models(encoder, table):
     """Models that were saved from Python, with what `score` says of each, and whether `inspect` has a page of it."""
     mixing = ConformalDetector(make_pipeline(StandardScaler(), PCA(2), SVDD()))
     return {
-        "no leave-one-out": (make_pipeline(encoder, AutoSlabSVM(offsets="training")).fit(table), "rejected", True),
+        "no leave-one-out": (make_pipeline(encoder, AutoSlabSVM(calibration="training")).fit(table), "rejected", True),
         "nested": (make_pipeline(encoder, make_pipeline(StandardScaler(), SVDD())).fit(table), "rejected", True),
         "a step that does nothing": (make_pipeline(encoder, "passthrough", SVDD()).fit(table), "rejected", True),
         "steps that mix": (make_pipeline(encoder, PCA(2), SVDD()).fit(table), "--reasons 0 leaves them out", True),
@@ -143,7 +143,7 @@ def other_models(encoder, table):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning", "ignore::slabsvm.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning", "ignore::slabsvm.FitWarning")
 def test_models_that_were_saved_from_python_are_scored_or_refused_with_a_sentence(run, ready):
     table = pd.read_csv(ready / "good.csv")
     for name, (model, text, has_page) in other_models(TableEncoder(id_column="serial"), table).items():

@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import many
-from slabsvm import AutoSlabSVM, DriftMonitor, OneClassSlabSVM, SlabCollapseWarning, TrimmedDetector
+from slabsvm import AutoSlabSVM, DriftMonitor, FitWarning, OneClassSlabSVM, TrimmedDetector
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
@@ -151,5 +151,5 @@ def test_fits_at_once_leave_the_filters_of_warnings_as_they_were():
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(fit, range(4)))
     assert list(warnings.filters) == before
-    with pytest.warns(SlabCollapseWarning):
-        OneClassSlabSVM(gamma=1e4, offsets="training").fit(many.rows(0))
+    with pytest.warns(FitWarning):
+        OneClassSlabSVM(gamma=1e4, calibration="training").fit(many.rows(0))

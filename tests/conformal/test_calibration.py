@@ -17,12 +17,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
 from slabsvm import (
+    FitWarning,
+    NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
-    SlabCollapseWarning,
     TableEncoder,
 )
-from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import largest_rejected, ranked, whole_down, whole_up
 from slabsvm.openset.classifier import OpenSetClassifier
 
@@ -226,14 +227,14 @@ def test_novelties_of_a_batch_keep_the_false_discovery_rate_on_average():
 
 
 def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of(X, new):
-    with pytest.warns(CalibrationWarning, match="with 10 calibration samples.*at least 19 calibration samples"):
+    with pytest.warns(FitWarning, match="with 10 calibration samples.*at least 19 calibration samples"):
         ConformalDetector(alpha=0.05).fit(X[:20])
     detector = ConformalDetector().fit(X)
     far = new[-20:]
     assert (detector.predict(far) == -1).all()
-    with pytest.warns(CalibrationWarning, match=r"smallest p-value is 0.0164, and alpha is 0.01. Give at least 99"):
+    with pytest.warns(FitWarning, match=r"smallest p-value is 0.0164, and alpha is 0.01. Give at least 99"):
         assert (detector.predict(far, alpha=0.01) == 1).all()
-    with pytest.warns(CalibrationWarning, match="at least 99"):
+    with pytest.warns(FitWarning, match="at least 99"):
         assert detector.threshold(0.01) == -np.inf
     with warnings.catch_warnings(action="error"):
         detector.predict(far, alpha=0.02)
@@ -291,7 +292,7 @@ def test_near_copies_are_warned_of_and_groups_are_the_remedy(X):
     new = rng.normal(size=(400, X.shape[1]))
     copied = np.tile(X, (3, 1)) + 1e-9 * rng.normal(size=(3 * len(X), X.shape[1]))
     detector = ConformalDetector(OneClassSVM(), alpha=0.1)
-    with pytest.warns(SlabCollapseWarning, match="near copy.*groups"):
+    with pytest.warns(FitWarning, match="near copies.*groups"):
         assert (detector.fit(copied).predict(new) == -1).mean() > 0.15
     with warnings.catch_warnings(action="error"):
         assert (detector.fit(copied, groups=np.tile(np.arange(len(X)), 3)).predict(new) == -1).mean() < 0.15
@@ -343,7 +344,7 @@ def test_weights_below_one_add_up_to_rows_and_never_make_a_p_value_too_small(X, 
     assert halves.n_calibration_ == 30
     np.testing.assert_array_less(ones.p_values(new), halves.p_values(new) + 1 / 61 + 1e-12)
     assert (halves.p_values(new) <= 1).all()
-    with pytest.warns(CalibrationWarning, match="with 0 calibration samples"):
+    with pytest.warns(FitWarning, match="with 0 calibration samples"):
         ConformalDetector(OneClassSVM()).fit(X, sample_weight=np.full(len(X), 1e-3))
 
 
@@ -420,6 +421,8 @@ def test_a_detector_that_follows_the_convention_is_no_suspect(X):
     ConformalDetector(HigherIsStranger(labels=(1, 1)), alpha=0.2).fit(X)
 
 
+@pytest.mark.warns("Of 20 calibration rows 1 differ")
+@pytest.mark.warns("Of 20 calibration rows 10 differ")
 def test_duplicates_constants_and_scales_are_taken():
     random = np.random.default_rng(6)
     for X in (np.ones((40, 2)), np.repeat(random.normal(size=(20, 2)), 2, axis=0), 1e30 * random.normal(size=(40, 2))):
@@ -442,7 +445,7 @@ def test_nonsense_is_refused_with_the_reason(parameters, rows, said, X):
 
 
 def test_of_three_rows_two_are_learned_and_one_is_held_out(X):
-    with pytest.warns(CalibrationWarning, match="Nothing will be rejected"):
+    with pytest.warns(FitWarning, match="Nothing will be rejected"):
         assert ConformalDetector(OneClassSVM()).fit(X[:3]).n_calibration_ == 1
 
 
@@ -459,3 +462,32 @@ def test_novelties_are_those_of_scipy_and_those_that_tie_with_their_allowance(X,
     for fdr in (0.0, 1.0, 5):
         with pytest.raises(ValueError, match="fdr must be a share"):
             detector.novelties(new, fdr)
+
+
+@pytest.mark.parametrize(("n_distinct", "n_copies"), [(60, 5), (10, 20)])
+def test_few_distinct_calibration_rows_are_warned_of_and_reject_more_than_alpha(n_distinct, n_copies):
+    rng = np.random.default_rng(0)
+    rejected = []
+    for _ in range(20):
+        X = np.repeat(rng.normal(size=(n_distinct, 3)), n_copies, axis=0)
+        with pytest.warns(FitWarning, match=rf"rows {n_distinct // 2} differ, fewer than 1 / alpha = 100"):
+            detector = ConformalDetector(NeighboursDetector(), alpha=0.01).fit(X)
+        rejected.append((detector.predict(rng.normal(size=(500, 3))) == -1).mean())
+    # The text says 1 in so many.
+    assert 0.01 < np.mean(rejected) < 1.3 / (n_distinct // 2 + 1)
+
+
+def test_distinct_calibration_rows_of_which_some_repeat_are_enough():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    X[:40] = X[0]
+    with warnings.catch_warnings(action="error", category=FitWarning):
+        ConformalDetector(OneClassSVM(), alpha=0.01).fit(X)
+
+
+def test_half_of_the_distinct_rows_are_learned_however_often_each_is_there():
+    X = np.concatenate([np.repeat([[0.0, 1.0]], 200, axis=0), np.random.default_rng(0).normal(size=(9, 2))])
+    for seed in range(10):
+        with warnings.catch_warnings(action="ignore", category=FitWarning):
+            detector = ConformalDetector(NeighboursDetector(n_neighbours=1), alpha=0.5, random_state=seed).fit(X)
+        assert len(np.unique(X[detector.held_out_], axis=0)) == 5
+        assert detector.estimator_.model_.neighbourhood.samples.shape[0] == 5

@@ -22,7 +22,7 @@ from slabsvm import (
 )
 from slabsvm.metrics import label_free_score
 
-pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")]
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")]
 
 # Decisions lie between -1 and 1, and are sums of some ten shares of that size.
 ROUNDING = 1e-13
@@ -42,7 +42,7 @@ def asked(X) -> np.ndarray:
     return np.concatenate([X[:10], strangers, [[5.0, 5.0, 25.0, 5.0], [1e200, 5.0, 5.0, 5.0]]])
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import CalibrationWarning, ConformalDetector, OneClassSVM
+from slabsvm import ConformalDetector, FitWarning, OneClassSVM
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
@@ -88,7 +88,7 @@ def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
         ConformalDetector(OneClassSVM()).fit(X, groups=np.zeros(48))
     with pytest.raises(ValueError, match=r"groups must name the group of each row.*\(47,\)"):
         ConformalDetector(OneClassSVM()).fit(X, groups=groups[1:])
-    with pytest.warns(CalibrationWarning, match=r"with 6 calibration samples.*or groups, if you gave groups"):
+    with pytest.warns(FitWarning, match=r"with 6 calibration samples.*or groups, if you gave groups"):
         ConformalDetector(OneClassSVM(), alpha=0.05).fit(X, groups=groups)
 
 

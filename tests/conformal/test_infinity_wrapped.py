@@ -27,7 +27,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
-from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+from slabsvm.conformal.detector import ConformalDetector, FitWarning
 from slabsvm.conformal.far import BEYOND, ordered
 from slabsvm.detectors.answers import final_estimator
 from slabsvm.metrics import label_free_score
@@ -74,7 +74,7 @@ def calibrated(detector: ConformalDetector | OpenSetClassifier, *data: np.ndarra
     """Return a wrapper, fitted, and what it warns of."""
     with warnings.catch_warnings(record=True, action="always") as told:
         detector.fit(*data)
-    return detector, [str(one.message) for one in told if isinstance(one.message, CalibrationWarning)]
+    return detector, [str(one.message) for one in told if isinstance(one.message, FitWarning)]
 
 
 def wrapped(model: object, X: np.ndarray, *, frozen: bool = False) -> tuple[ConformalDetector, list[str]]:

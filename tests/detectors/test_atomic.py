@@ -18,10 +18,10 @@ import problems
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
+    FitWarning,
     NormalScores,
     OneClassSlabSVM,
     OpenSetClassifier,
-    SlabCollapseWarning,
 )
 from slabsvm.runtime.objects import atomic
 
@@ -116,10 +116,10 @@ def test_a_warning_that_the_user_made_an_error_is_a_failed_fit():
     with warnings.catch_warnings(action="error", category=ConvergenceWarning):
         with pytest.raises(ConvergenceWarning):
             model.set_params(tol=1e-12, max_iter=1).fit(OTHER)
-        warnings.simplefilter("error", SlabCollapseWarning)
-        with pytest.raises(SlabCollapseWarning):
-            model.set_params(tol=1e-3, max_iter=-1, gamma=1e4, offsets="training").fit(OTHER)
-    model.set_params(**{name: before[name] for name in ("tol", "max_iter", "gamma", "offsets")})
+        warnings.simplefilter("error", FitWarning)
+        with pytest.raises(FitWarning):
+            model.set_params(tol=1e-3, max_iter=-1, gamma=1e4, calibration="training").fit(OTHER)
+    model.set_params(**{name: before[name] for name in ("tol", "max_iter", "gamma", "calibration")})
     assert_the_same(vars(model), before)
 
 

@@ -21,12 +21,13 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     ConformalDetector,
+    FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
+    NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
-    SlabCollapseWarning,
     TrimmedDetector,
     bandwidth,
 )
@@ -62,12 +63,12 @@ def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, offsets):
+@pytest.mark.parametrize("calibration", ["auto", "training"])
+def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, calibration):
     for row in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]):
         same = np.tile([row], (20, 1))
-        model = OneClassSlabSVM(kernel=kernel, offsets=offsets)
-        with pytest.warns(SlabCollapseWarning):
+        model = OneClassSlabSVM(kernel=kernel, calibration=calibration)
+        with pytest.warns(FitWarning):
             model.fit(same)
         assert is_finite(model, same + 1)
         assert (model.predict(same) == 1).all()
@@ -99,7 +100,7 @@ OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
         "gamma": (0, -1.0, np.inf, np.nan, "big", HUGE),
         "tol": (0, -1e-3, np.inf, HUGE),
         "kernel": ("gaussian", None),
-        "offsets": ("loo",),
+        "calibration": ("loo",),
         "ranking": ("distance",),
         "max_iter": (-2, 1.5),
         "cache_size": (0, HUGE),
@@ -107,8 +108,8 @@ OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
     },
     OneClassSVM: {"nu": (0, 1.01, np.nan), "kernel": ("gaussian",)},
     SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE)},
-    KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "offsets": ("loo",)},
-    KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "offsets": ("out-of-fold",)},
+    KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "calibration": ("loo",)},
+    KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "calibration": ("out-of-fold",)},
 }
 
 
@@ -211,7 +212,7 @@ def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
 def test_one_sample_with_all_the_weight_is_a_point(X):
     weights = np.zeros(60)
     weights[7] = 2.0
-    with pytest.warns(SlabCollapseWarning, match="no width"):
+    with pytest.warns(FitWarning, match="no width"):
         model = OneClassSlabSVM().fit(X, sample_weight=weights)
     assert model.predict(X[7:8]) == 1
 
@@ -233,8 +234,8 @@ def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(mod
 @pytest.mark.parametrize(("d", "gamma"), [(10, 10.0), (2, 2.0)], ids=["collapsed", "half way"])
 def test_a_slab_on_its_way_to_its_collapse_is_warned_of_with_the_remedy(d, gamma):
     X = np.random.default_rng(0).normal(size=(200, d))
-    model = OneClassSlabSVM(gamma=gamma, offsets="training", nu_lower=0.05, nu_upper=0.05)
-    with pytest.warns(SlabCollapseWarning, match="leave-one-out") as caught:
+    model = OneClassSlabSVM(gamma=gamma, calibration="training", nu_lower=0.05, nu_upper=0.05)
+    with pytest.warns(FitWarning, match="auto") as caught:
         model.fit(X)
     assert caught[0].filename == __file__
     assert model.expected_recall_ < 0.8
@@ -270,11 +271,11 @@ def test_every_detector_refuses_weights_that_make_no_sense(name, X):
 
 
 @by_name
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_every_detector_warns_of_samples_that_are_all_equal(name, offsets):
+@pytest.mark.parametrize("calibration", ["auto", "training"])
+def test_every_detector_warns_of_samples_that_are_all_equal(name, calibration):
     same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
-    model = problems.FAMILY[name](offsets=offsets)
-    with pytest.warns(SlabCollapseWarning) as caught:
+    model = problems.FAMILY[name](calibration=calibration)
+    with pytest.warns(FitWarning) as caught:
         model.fit(same)
     assert "features for constants" in str(caught[0].message) or "more samples" in str(caught[0].message)
     assert caught[0].filename == __file__
@@ -315,7 +316,7 @@ def test_a_bandwidth_that_float64_cannot_square_is_refused(X):
 
 def test_a_plane_through_a_cloud_around_the_origin_is_warned_of():
     X = np.random.default_rng(0).normal(size=(200, 2))
-    with pytest.warns(SlabCollapseWarning, match="(?s)w is zero.*origin.*SVDD"):
+    with pytest.warns(FitWarning, match="(?s)w is zero.*origin.*SVDD"):
         OneClassSVM(kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))
 
 
@@ -365,7 +366,7 @@ def outcome(act: Callable[[], Any]) -> tuple[Any, str, list[type[Warning]]]:
 @by_detector
 def test_every_detector_takes_many_more_features_than_samples(name):
     wide = np.random.default_rng(0).gamma(2.0, 1.0, (12, 3000))
-    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
+    with warnings.catch_warnings(action="ignore", category=FitWarning):
         assert np.isfinite(EVERY[name]().fit(wide).decision_function(wide)).all()
 
 
@@ -448,7 +449,7 @@ def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
     weights = np.r_[1e300, np.ones(59)]
     model = KernelDensityDetector(bandwidth=0.5).fit(X, sample_weight=weights)
     others = KernelDensityDetector(bandwidth=0.5).fit(X[1:])
-    np.testing.assert_allclose(model.loo_scores_[0], others.score_samples(X[:1])[0], rtol=1e-12)
+    np.testing.assert_allclose(model.calibration_scores_[0], others.score_samples(X[:1])[0], rtol=1e-12)
 
 
 @by_detector
@@ -471,7 +472,7 @@ def test_parameters_may_be_floats_of_any_width(kind, X):
 
 
 def test_a_gamma_at_the_end_of_float64_tells_all_samples_apart(X):
-    with pytest.warns(SlabCollapseWarning, match="identity"):
+    with pytest.warns(FitWarning, match="identity"):
         model = OneClassSlabSVM(gamma=1.7e308).fit(X)
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -627,3 +628,28 @@ def test_rows_at_the_end_of_float64_are_rejected_around_a_detector_that_scales(X
     far = np.array([[1.7e308], [-1.7e308], [1e300]]) * np.where(np.arange(X.shape[1]) % 2, -1.0, 1.0)
     with warnings.catch_warnings(action="error"):
         np.testing.assert_array_equal(model.predict(far), -1)
+
+
+IDENTIFIERS = np.int64(2**62) + np.random.default_rng(0).integers(0, 200, (300, 1))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.hstack([np.arange(300)[:, None], IDENTIFIERS]),
+        pd.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS[:, 0]}),
+        pl.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS[:, 0].astype(np.uint64)}),
+        [[i, 2**70 + int(i)] for i in range(300)],
+        sp.csr_array(np.hstack([np.arange(300)[:, None], IDENTIFIERS])),
+    ],
+    ids=["array", "pandas", "polars", "list", "sparse"],
+)
+@pytest.mark.parametrize("model", [OneClassSVM(), NeighboursDetector(), AutoSlabSVM(max_fit_samples=100)], ids=str)
+def test_whole_numbers_that_float64_cannot_tell_apart_are_refused(model, table):
+    with pytest.raises(ValueError, match=r"Column '?x1'? holds whole numbers .* become .*leave the column out"):
+        clone(model).fit(table)
+
+
+def test_large_whole_numbers_that_float64_tells_apart_are_learned():
+    X = np.column_stack([2**62 + 2**40 * np.arange(300), np.random.default_rng(0).integers(0, 99, 300)])
+    assert OneClassSVM().fit(X).gamma_ == OneClassSVM().fit(X.astype(float)).gamma_

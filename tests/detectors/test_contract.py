@@ -34,7 +34,7 @@ BY_MATRIX = ("one-class slab SVM", "one-class SVM")
 # One of each class; the first answers by training planes, as scikit-learn's checks of fit_predict want it.
 @parametrize_with_checks(
     [
-        OneClassSlabSVM(gamma="scale", offsets="training"),
+        OneClassSlabSVM(gamma="scale", calibration="training"),
         OneClassSlabSVM(gamma="scale"),
         OneClassSVMWithKernels(gamma="scale"),
         SVDD(gamma="scale"),
@@ -103,8 +103,8 @@ def test_a_callable_or_a_precomputed_matrix_is_its_named_kernel(name, kernel, X,
     if name == "one-class slab SVM":
         # Only of a named kernel is it known that it is local, which the two-sided score asks.
         few["ranking"] = "centre"
-    for offsets in ("leave-one-out", "training"):
-        model = problems.FAMILY[name](gamma=0.5, offsets=offsets, **few)
+    for calibration in ("auto", "training"):
+        model = problems.FAMILY[name](gamma=0.5, calibration=calibration, **few)
         with warnings.catch_warnings(action="ignore"):
             named, called = (clone(model).set_params(kernel=each).fit(X) for each in (kernel, formula))
             given = clone(model).set_params(kernel="precomputed") if name in BY_MATRIX else None
@@ -131,7 +131,7 @@ def test_the_order_of_many_rows_does_not_matter_to_the_last_bit(kernel):
     one = clone(model).fit(X, sample_weight=weights)
     other = clone(model).fit(X[order], sample_weight=weights[order])
     np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
-    np.testing.assert_array_equal(one.loo_scores_[order], other.loo_scores_)
+    np.testing.assert_array_equal(one.calibration_scores_[order], other.calibration_scores_)
     assert one.dual_objective_ == other.dual_objective_
 
 
@@ -140,7 +140,7 @@ def test_the_order_of_many_rows_does_not_matter_to_the_last_bit(kernel):
 @pytest.mark.parametrize("seed", range(2))
 def test_predictions_keep_the_nu_property_where_the_fit_was_in_single_precision(seed):
     X = np.random.default_rng(seed).normal(size=(1500, 3))
-    model = OneClassSlabSVM(offsets="training").fit(X)
+    model = OneClassSlabSVM(calibration="training").fit(X)
     scores = model.project(X)
     assert (scores < model.rho_lower_).mean() <= 0.1
     assert (scores > model.rho_upper_).mean() <= 0.01
@@ -182,20 +182,20 @@ def test_leave_one_out_decisions_name_the_strangers_among_the_training_rows(name
     weights = np.ones(len(X))
     weights[0] = 0.0
     model = problems.FAMILY[name]().fit(X, sample_weight=weights)
-    assert set(np.argsort(model.loo_decisions_)[:2]) <= {100, 101}
-    assert 5 <= (model.loo_decisions_ < 0).sum() <= 15
-    assert np.flatnonzero(np.isnan(model.loo_decisions_)).tolist() == [0]
+    assert set(np.argsort(model.calibration_decisions_)[:2]) <= {100, 101}
+    assert 5 <= (model.calibration_decisions_ < 0).sum() <= 15
+    assert np.flatnonzero(np.isnan(model.calibration_decisions_)).tolist() == [0]
 
 
 @pytest.mark.warns("The slab has no width")
 def test_leave_one_out_decisions_follow_both_planes_of_a_slab(X):
     model = OneClassSlabSVM(gamma="scale", nu_lower=0.1, nu_upper=0.1).fit(X)
     assert not (model.predict(X) == -1).any()
-    inside = (model.rho_lower_ <= model.loo_scores_) & (model.loo_scores_ <= model.rho_upper_)
-    np.testing.assert_array_equal(model.loo_decisions_ >= 0, inside)
+    inside = (model.rho_lower_ <= model.calibration_scores_) & (model.calibration_scores_ <= model.rho_upper_)
+    np.testing.assert_array_equal(model.calibration_decisions_ >= 0, inside)
     assert 0.15 < 1 - inside.mean() < 0.2
-    with pytest.raises(AttributeError, match="has no loo_decisions_: they need a fit with offsets='leave-one-out'"):
-        _ = OneClassSlabSVM(offsets="training").fit(X).loo_decisions_
+    with pytest.raises(AttributeError, match="has no calibration_decisions_: they need calibration='auto'"):
+        _ = OneClassSlabSVM(calibration="training").fit(X).calibration_decisions_
 
 
 @pytest.mark.slow
@@ -234,10 +234,10 @@ def test_the_expected_recall_is_that_of_this_model(name):
     generator = np.random.default_rng(0)
     X, new = generator.normal(8.0, 1.0, (300, 2)), generator.normal(8.0, 1.0, (4000, 2))
     chance = 3 * np.sqrt(0.25 / len(X))  # three standard deviations of a share among so many
-    for offsets in ("leave-one-out", "training"):
-        model = problems.FAMILY[name](gamma=3.0, offsets=offsets).fit(X)
+    for calibration in ("auto", "training"):
+        model = problems.FAMILY[name](gamma=3.0, calibration=calibration).fit(X)
         met = (model.predict(new) == 1).mean()
-        if offsets == "leave-one-out":
+        if calibration == "auto":
             assert abs(model.expected_recall_ - met) < chance
             assert model.expected_recall_ > model.training_recall_bound_ + chance
         else:
@@ -268,12 +268,12 @@ def test_with_c_a_sample_weight_means_repetition_and_its_unit_counts(X):
 
 @pytest.mark.warns("The slab has no width", cases=["class slab SVM"])
 @pytest.mark.warns("of the training samples are support vectors", cases=["SVDD", "class SVM"])
-@pytest.mark.warns("With offsets='training' expect", cases=["kernel density"])
+@pytest.mark.warns("With calibration='training' expect", cases=["kernel density"])
 @by_name
 def test_every_detector_forgets_its_first_fit(name, X, new):
     model = problems.FAMILY[name]().fit(X)
-    model.set_params(offsets="training").fit(X[:100])
-    fresh = problems.FAMILY[name](offsets="training").fit(X[:100])
+    model.set_params(calibration="training").fit(X[:100])
+    fresh = problems.FAMILY[name](calibration="training").fit(X[:100])
     assert set(vars(model)) == set(vars(fresh))
     np.testing.assert_array_equal(model.decision_function(new), fresh.decision_function(new))
 

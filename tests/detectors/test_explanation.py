@@ -36,11 +36,11 @@ WITH_KERNELS = {
     "slab from its centre": OneClassSlabSVM(ranking="centre"),
     "slab that the upper plane parts from the origin": OneClassSlabSVM(epsilon=1.5),
     "slab without an upper plane": OneClassSlabSVM(epsilon=0),
-    "training planes": OneClassSlabSVM(offsets="training", nu_lower=0.2, nu_upper=0.1, gamma="scale"),
+    "training planes": OneClassSlabSVM(calibration="training", nu_lower=0.2, nu_upper=0.1, gamma="scale"),
     "one-class SVM": OneClassSVM(),
     "SVDD": SVDD(),
     "kernel PCA": KernelPCADetector(),
-    "kernel PCA of two components": KernelPCADetector(n_components=2, offsets="training"),
+    "kernel PCA of two components": KernelPCADetector(n_components=2, calibration="training"),
 }
 MODELS = {
     **{
@@ -50,13 +50,13 @@ MODELS = {
     },
     "kernel density": KernelDensityDetector(),
     "neighbours": NeighboursDetector(),
-    "kernel density, training": KernelDensityDetector(offsets="training"),
+    "kernel density, training": KernelDensityDetector(calibration="training"),
     "average": AutoSlabSVM(),
 }
 # Each model with one kernel, and the slab with each.
 ADDITIVE = tuple(f", {kernel}" for kernel in KERNELS[1:])
 SOME = [name for name in MODELS if name.startswith("slab, ") or not name.endswith(ADDITIVE)]
-pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")]
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")]
 
 
 @pytest.fixture(scope="module", name="X")
@@ -185,7 +185,7 @@ def test_sparse_and_single_precision_rows_are_explained_as_dense_ones(model, X, 
 
 
 def test_a_training_row_beyond_the_upper_plane_is_near_in_all_features(X):
-    model = OneClassSlabSVM(gamma=0.1, nu_upper=0.2, nu_lower=0.1, offsets="training").fit(X)
+    model = OneClassSlabSVM(gamma=0.1, nu_upper=0.2, nu_lower=0.1, calibration="training").fit(X)
     above = X[model.project(X) > model.rho_upper_]
     assert len(above) >= 5
     decisions = model.decision_function(above)
@@ -256,9 +256,9 @@ def test_a_frame_is_explained_by_a_frame_and_p_values_need_no_other_call():
     np.testing.assert_array_equal(found.to_numpy(), model[-1].explain(model[0].transform(frame)))
     p = p_values(model, frame)
     decisions = model.decision_function(frame)
-    expected = [(1 + np.sum(model[-1].loo_decisions_ <= one)) / 100 for one in decisions]
+    expected = [(1 + np.sum(model[-1].calibration_decisions_ <= one)) / 100 for one in decisions]
     np.testing.assert_allclose(p, expected, rtol=1e-15)
     auto = make_pipeline(StandardScaler(), AutoSlabSVM()).fit(frame)
     np.testing.assert_array_equal(p_values(auto, frame), auto[-1].p_values(auto[0].transform(frame)))
     with pytest.raises(ValueError, match="keeps no scores of its training rows"):
-        p_values(OneClassSlabSVM(offsets="training").fit(frame), frame)
+        p_values(OneClassSlabSVM(calibration="training").fit(frame), frame)

@@ -18,24 +18,23 @@ from sklearn.neighbors import KernelDensity
 import problems
 from slabsvm import (
     SVDD,
+    FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
     NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
-    SlabCollapseWarning,
     bandwidth,
 )
-from slabsvm.data.distinct import distinct_rows, groups_of
-from slabsvm.detectors.folds import FOLDS
 from slabsvm.detectors.kernel_pca import LANCZOS_SIZE
+from slabsvm.fitted.sources import FOLDS
 from slabsvm_reproduction.interior_point import Problem, interior_point
 
 pytestmark = pytest.mark.numeric
 
 KERNELS = tuple(problems.FORMULAS)
 by_kernel = pytest.mark.parametrize("kernel", KERNELS)
-by_offsets = pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
+by_calibration = pytest.mark.parametrize("calibration", ["auto", "training"])
 
 
 @pytest.fixture(scope="module", name="X")
@@ -75,10 +74,10 @@ def test_svdd_reaches_the_optimum_that_the_interior_point_finds(kernel, paramete
 
 
 @by_kernel
-@by_offsets
-def test_the_score_of_svdd_is_the_squared_distance_from_its_centre(kernel, offsets, X, new):
+@by_calibration
+def test_the_score_of_svdd_is_the_squared_distance_from_its_centre(kernel, calibration, X, new):
     formula, _ = problems.FORMULAS[kernel]
-    model = SVDD(kernel=kernel, gamma=0.5, nu=0.2, offsets=offsets).fit(X)
+    model = SVDD(kernel=kernel, gamma=0.5, nu=0.2, calibration=calibration).fit(X)
     alpha = full(model)
     lengths = np.array([formula(x[None], x[None])[0, 0] for x in new])
     expected = lengths - 2 * formula(new, X) @ alpha + alpha @ formula(X, X) @ alpha
@@ -88,13 +87,15 @@ def test_the_score_of_svdd_is_the_squared_distance_from_its_centre(kernel, offse
     np.testing.assert_array_equal(model.predict(new) == 1, inside)
 
 
-@by_offsets
+@by_calibration
 @pytest.mark.parametrize("tol", [1e-3, 1e-12])
 @pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
-def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(offsets, tol, nu, gamma, *, X, new):
+def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(calibration, tol, nu, gamma, *, X, new):
     with warnings.catch_warnings(action="ignore"):
-        svdd, svm = (model(gamma=gamma, nu=nu, offsets=offsets, tol=tol).fit(X) for model in (SVDD, OneClassSVM))
+        svdd, svm = (
+            model(gamma=gamma, nu=nu, calibration=calibration, tol=tol).fit(X) for model in (SVDD, OneClassSVM)
+        )
     np.testing.assert_allclose(full(svdd), full(svm), atol=1e-8 / (nu * len(X)))
     both = np.concatenate([X, new])
     np.testing.assert_allclose(svdd.decision_function(both), 2 * svm.decision_function(both), atol=1e-8)
@@ -112,13 +113,13 @@ def test_a_c_is_a_nu_in_other_words(X, new):
 
 @pytest.mark.parametrize("C", [1.0, 5.0, 1e300])
 def test_from_c_of_one_on_the_ball_holds_every_training_sample(C, X):
-    soft = SVDD(kernel="linear", C=0.05, offsets="training").fit(X)
-    hard = SVDD(kernel="linear", C=C, offsets="training", tol=1e-9).fit(X)
+    soft = SVDD(kernel="linear", C=0.05, calibration="training").fit(X)
+    hard = SVDD(kernel="linear", C=C, calibration="training", tol=1e-9).fit(X)
     assert (hard.predict(X) == 1).all()
     assert hard.radius_ >= soft.radius_
     np.testing.assert_allclose(
         hard.decision_function(X),
-        SVDD(kernel="linear", C=1.0, offsets="training", tol=1e-9).fit(X).decision_function(X),
+        SVDD(kernel="linear", C=1.0, calibration="training", tol=1e-9).fit(X).decision_function(X),
         atol=1e-6,
     )
 
@@ -129,8 +130,8 @@ def test_a_ball_and_a_subspace_do_not_care_where_the_origin_is(shift, X, new):
     X, new = X + shift, new + shift
     with warnings.catch_warnings(action="ignore"):
         for model in (
-            SVDD(kernel="linear", tol=1e-9, offsets="training"),
-            KernelPCADetector(kernel="linear", n_components=2, offsets="training"),
+            SVDD(kernel="linear", tol=1e-9, calibration="training"),
+            KernelPCADetector(kernel="linear", n_components=2, calibration="training"),
         ):
             here, there = clone(model).fit(X - shift), clone(model).fit(X)
             assert there.offset_ == pytest.approx(here.offset_, rel=1e-7)
@@ -144,7 +145,7 @@ def test_a_ball_and_a_subspace_do_not_care_where_the_origin_is(shift, X, new):
 @pytest.mark.parametrize("make", [partial(SVDD, tol=1e-6), partial(KernelPCADetector, n_components=2)])
 def test_what_cannot_be_centred_is_right_or_refused(make, kernel, shift, X, new):
     X, new = X + shift, new + shift
-    model = make(kernel=kernel, offsets="training")
+    model = make(kernel=kernel, calibration="training")
     with warnings.catch_warnings(action="ignore"):
         expected = clone(model).fit(X - shift).decision_function(new - shift)
         if shift >= 1e9 or (kernel == "linear" and shift >= 1e6):
@@ -205,51 +206,87 @@ def test_a_share_of_the_variance_takes_the_fewest_components_that_explain_it(X):
         assert model.explained_variance_ratio_.sum() >= share
 
 
-def folds_of(X, weights, names=None):
-    """Return the fold of each row, (n,), -1 for rows of weight 0."""
-    distinct = distinct_rows(X, weights)
-    groups = None if names is None else groups_of(names, distinct, weights)
-    names = distinct.group if groups is None else groups.numbers[groups.of_rows]
-    # Units are numbered as they come.
-    number = {}
-    pairs = zip(names, weights, strict=True)
-    units = [number.setdefault(name, len(number)) if weight > 0 else 0 for name, weight in pairs]
-    return np.where(weights > 0, (np.random.RandomState(0).permutation(len(number)) % FOLDS)[units], -1)
+def copies_of(X, weights):
+    """Return the first row of positive weight that each is equal to, -1 for weight 0, and how often each is there."""
+    first, rows = {}, enumerate(zip(X, weights, strict=True))
+    places = [first.setdefault(row.tobytes(), i) if weight else -1 for i, (row, weight) in rows]
+    counts = np.zeros(len(X))
+    np.add.at(counts, np.array(places)[weights > 0], weights[weights > 0])
+    return np.array(places), counts
 
 
+def dealt(counts):
+    """Return how many copies of each row are in each of ten folds: dealt one by one, the rows in a random order."""
+    rows = np.flatnonzero(counts)
+    hands, turn = np.zeros((FOLDS, len(counts))), 0
+    for row in rows[np.random.RandomState(0).permutation(len(rows))]:
+        for _ in range(int(counts[row])):
+            hands[turn % FOLDS, row] += 1
+            turn += 1
+    return hands
+
+
+# Whole-number weights repeat rows that one feature tells apart.
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @by_kernel
 @pytest.mark.parametrize("weighted", [False, True])
-def test_left_out_errors_of_kernel_pca_are_those_of_models_of_the_other_folds(kernel, weighted, X):
+def test_left_out_errors_of_kernel_pca_are_those_of_models_without_a_copy_of_each_row(kernel, weighted, X):
     formula, _ = problems.FORMULAS[kernel]
     X = np.concatenate([X[:40], X[:5]])
     weights = np.random.default_rng(3).integers(0, 4, len(X)).astype(float) if weighted else np.ones(len(X))
-    fold = folds_of(X, weights)
+    places, counts = copies_of(X, weights)
     for q in (1, 2) if kernel in ("linear", "hellinger") else (1, 3, 8):
         model = KernelPCADetector(kernel=kernel, gamma=0.5, n_components=q).fit(X, sample_weight=weights)
-        np.testing.assert_array_equal(np.isnan(model.loo_scores_), weights == 0)
-        for number in range(FOLDS):
-            out, others = fold == number, (fold >= 0) & (fold != number)
-            expected = subspace_errors(formula, X[others], X[out], q, weights[others])
-            np.testing.assert_allclose(-model.loo_scores_[out], expected, rtol=1e-8, atol=1e-10 * formula(X, X).max())
+        np.testing.assert_array_equal(np.isnan(model.calibration_scores_), weights == 0)
+        for row in np.flatnonzero(counts):
+            others = counts - (np.arange(len(X)) == row)
+            expected = subspace_errors(formula, X[others > 0], X[[row]], q, others[others > 0])[0]
+            np.testing.assert_allclose(
+                -model.calibration_scores_[places == row], expected, rtol=1e-8, atol=1e-10 * formula(X, X).max()
+            )
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_copies_of_many_rows_are_dealt_to_ten_folds_and_their_scores_are_averaged(weighted, X):
+    counts = np.concatenate([np.ones(50), [2.0, 3.0, 12.0], np.ones(30)])
+    X = X[: len(counts)]
+    hands = dealt(counts)
+    assert (hands.sum(axis=0) == counts).all()
+    sums = np.zeros(len(X))
+    for hand in hands:
+        kept, asked = counts - hand > 0, hand > 0
+        sums[asked] += hand[asked] * subspace_errors(problems.rbf(0.5), X[kept], X[asked], 3, (counts - hand)[kept])
+    if weighted:
+        found = KernelPCADetector(gamma=0.5, n_components=3).fit(X, sample_weight=counts).calibration_scores_
+    else:
+        every = np.repeat(np.arange(len(X)), counts.astype(int))
+        of_rows = KernelPCADetector(gamma=0.5, n_components=3).fit(X[every]).calibration_scores_
+        found = of_rows[np.searchsorted(every, np.arange(len(X)))]
+        np.testing.assert_array_equal(of_rows, found[every])
+    np.testing.assert_allclose(-found, sums / counts, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @pytest.mark.parametrize("kernel", ["linear", "intersection", "chi2"])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_left_out_scores_of_a_ball_by_folds_are_those_of_models_of_the_other_folds(kernel, grouped, X):
     X = np.concatenate([X[:40], X[:5]])
-    names = np.arange(45) // 3 if grouped else None
-    fold = folds_of(X, np.ones(45), names)
-    # Copies are in one fold, or whole groups.
-    assert grouped or (fold[:5] == fold[40:]).all()
-    model = SVDD(kernel=kernel, tol=1e-9, nu=0.2).fit(X, groups=names)
-    for number in range(FOLDS):
-        out = fold == number
-        others = SVDD(kernel=kernel, tol=1e-9, nu=0.2, offsets="training").fit(X[~out])
-        size = np.ptp(model.loo_scores_)
-        np.testing.assert_allclose(model.loo_scores_[out], others.score_samples(X[out]), atol=1e-3 * size)
+    names = np.arange(45) // 3
+    model = SVDD(kernel=kernel, tol=1e-9, nu=0.2).fit(X, groups=names if grouped else None)
+    if grouped:
+        # Whole groups are in one fold.
+        fold = np.empty(15, dtype=int)
+        fold[np.random.RandomState(0).permutation(15)] = np.arange(15) % FOLDS
+        outs = [(fold[names] == number, fold[names] == number) for number in range(FOLDS)]
+    else:
+        # Of each row one copy.
+        outs = [(np.arange(45) == row, (X[row] == X).all(axis=1)) for row in range(40)]
+    for out, asked in outs:
+        others = SVDD(kernel=kernel, tol=1e-9, nu=0.2, calibration="training").fit(X[~out])
+        size = np.ptp(model.calibration_scores_)
+        np.testing.assert_allclose(model.calibration_scores_[asked], others.score_samples(X[asked]), atol=1e-3 * size)
     # The threshold is their quantile.
-    assert (model.loo_decisions_ < 0).mean() == pytest.approx(0.2, abs=0.03)
+    assert (model.calibration_decisions_ < 0).mean() == pytest.approx(0.2, abs=0.03)
 
 
 @pytest.mark.slow
@@ -277,12 +314,12 @@ def test_thresholds_by_folds_keep_the_recall(make, grouped):
     assert abs(np.mean(found)) < (0.03 if grouped else 0.015) + 3 * np.std(found) / np.sqrt(10)
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @pytest.mark.parametrize("n_samples", [2, 3, 5, 11])
 def test_folds_of_few_rows_leave_some_to_learn(n_samples):
     X = np.random.default_rng(0).gamma(16.0, 1 / 4, (n_samples, 2))
     for model in (SVDD(kernel="linear"), SVDD(kernel="chi2"), KernelPCADetector(), KernelPCADetector(kernel="linear")):
-        assert np.isfinite(model.fit(X).loo_scores_).all()
+        assert np.isfinite(model.fit(X).calibration_scores_).all()
         assert np.isfinite(model.decision_function(X)).all()
 
 
@@ -291,36 +328,36 @@ def test_as_many_components_as_there_are_leave_folds_theirs():
     X = np.random.default_rng(0).normal(size=(25, 3))
     model = KernelPCADetector(gamma=0.5, n_components=24).fit(X)
     assert model.n_components_ == 24
-    assert (model.loo_scores_ < -1e-3).all()
+    assert (model.calibration_scores_ < -1e-3).all()
     # What one row alone has is a dimension, which folds without that row do not have.
     X = np.column_stack([X, np.arange(25) == 7])
     model = KernelPCADetector(kernel="linear", n_components=4).fit(X)
     assert model.n_components_ == 4
-    assert model.loo_scores_.argmin() == 7
+    assert model.calibration_scores_.argmin() == 7
 
 
 @pytest.mark.slow
 def test_few_components_of_many_samples_are_those_of_the_whole_spectrum():
     X = np.random.default_rng(0).normal(size=(LANCZOS_SIZE + 200, 3))
-    few = KernelPCADetector(n_components=5, offsets="training").fit(X)
+    few = KernelPCADetector(n_components=5, calibration="training").fit(X)
     whole = KernelPCADetector(n_components=5).fit(X)
     np.testing.assert_allclose(few.score_samples(X), whole.score_samples(X), atol=1e-10)
-    again = KernelPCADetector(n_components=5, offsets="training").fit(X)
+    again = KernelPCADetector(n_components=5, calibration="training").fit(X)
     np.testing.assert_array_equal(few.score_samples(X), again.score_samples(X))
 
 
 # Kernel density
 
 
-@pytest.mark.warns("With offsets='training' expect", cases=["training-False-0.1", "training-True-0.1"])
+@pytest.mark.warns("With calibration='training' expect", cases=["training-False-0.1", "training-True-0.1"])
 @pytest.mark.parametrize("bandwidth", [0.1, 1.0, 7.5, "scott", "silverman"])
 @pytest.mark.parametrize("weighted", [False, True])
-@by_offsets
-def test_log_densities_are_scikit_learns_near_and_far(bandwidth, weighted, offsets):
+@by_calibration
+def test_log_densities_are_scikit_learns_near_and_far(bandwidth, weighted, calibration):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 3))
     weights = rng.uniform(0.5, 2.0, 150) if weighted else None
-    model = KernelDensityDetector(bandwidth=bandwidth, offsets=offsets).fit(X, sample_weight=weights)
+    model = KernelDensityDetector(bandwidth=bandwidth, calibration=calibration).fit(X, sample_weight=weights)
     # One leaf: with its trees, scikit-learn 1.9 is off by up to .01 of the log density far out.
     peer = KernelDensity(bandwidth=model.bandwidth_, rtol=0, atol=0, leaf_size=150).fit(X, sample_weight=weights)
     for size in (0.5, 2.0, 1e2, 1e4):  # where the density underflows its logarithm does not
@@ -348,7 +385,7 @@ def test_leave_one_out_densities_are_those_of_refits():
     for i in range(40):
         others = np.delete(np.arange(40), i)
         peer = KernelDensity(bandwidth=0.3, rtol=0, atol=0).fit(X[others], sample_weight=weights[others])
-        assert model.loo_scores_[i] == pytest.approx(peer.score_samples(X[i : i + 1])[0], rel=1e-10)
+        assert model.calibration_scores_[i] == pytest.approx(peer.score_samples(X[i : i + 1])[0], rel=1e-10)
 
 
 def test_rows_too_far_for_float64_have_no_density():
@@ -468,9 +505,9 @@ def test_a_precomputed_matrix_must_tell_how_long_new_samples_are(model, X, new):
         return A @ B.T / np.outer(np.linalg.norm(A, axis=1), np.linalg.norm(B, axis=1))
 
     # Points of a matrix are in folds by their order.
-    offsets = "training" if model is KernelPCADetector else "leave-one-out"
-    given = model(kernel="precomputed", offsets=offsets).fit(cosine(X, X))
-    called = model(kernel=cosine, offsets=offsets).fit(X)
+    calibration = "training" if model is KernelPCADetector else "auto"
+    given = model(kernel="precomputed", calibration=calibration).fit(cosine(X, X))
+    called = model(kernel=cosine, calibration=calibration).fit(X)
     np.testing.assert_allclose(
         given.decision_function(cosine(new, X)), called.decision_function(new), rtol=1e-4, atol=1e-9
     )
@@ -479,15 +516,15 @@ def test_a_precomputed_matrix_must_tell_how_long_new_samples_are(model, X, new):
 @pytest.mark.parametrize("model", [OneClassSVM, SVDD, KernelPCADetector])
 def test_a_kernel_that_tells_nothing_apart_is_warned_of(model):
     X = np.random.default_rng(0).normal(size=(60, 20))
-    with pytest.warns(SlabCollapseWarning, match="(?s)scores are the same to within rounding.*smaller gamma"):
+    with pytest.warns(FitWarning, match="(?s)scores are the same to within rounding.*smaller gamma"):
         model(gamma=1e3).fit(X)
 
 
 @pytest.mark.parametrize("model", [OneClassSVM, SVDD])
 def test_training_offsets_that_will_reject_new_samples_are_warned_of(model):
     X = np.random.default_rng(0).normal(size=(200, 10))
-    with pytest.warns(SlabCollapseWarning, match="(?s)support vectors.*offsets='leave-one-out'"):
-        model(gamma=5.0, offsets="training").fit(X)
+    with pytest.warns(FitWarning, match="(?s)support vectors.*calibration='auto'"):
+        model(gamma=5.0, calibration="training").fit(X)
 
 
 @pytest.mark.slow
@@ -496,8 +533,8 @@ def test_training_thresholds_that_flatter_are_warned_of_with_the_recall_to_expec
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(400, 10)), rng.normal(size=(3000, 10))
     weights = rng.uniform(0.5, 2.0, 400) if weighted else None
-    with pytest.warns(SlabCollapseWarning, match="(?s)expect .* accepted.*asks for 90%.*leave-one-out") as caught:
-        model = KernelDensityDetector(offsets="training").fit(X, sample_weight=weights)
+    with pytest.warns(FitWarning, match="(?s)expect .* accepted.*asks for 90%.*leave-one-out") as caught:
+        model = KernelDensityDetector(calibration="training").fit(X, sample_weight=weights)
     told = float(re.search(r"expect (\d+)%", str(caught[0].message))[1]) / 100
     assert told == pytest.approx((model.predict(new) == 1).mean(), abs=0.06)
     with warnings.catch_warnings(action="error"):
@@ -508,38 +545,40 @@ def test_training_thresholds_that_hold_are_not_warned_of():
     X = np.random.default_rng(0).normal(size=(1500, 2))
     with warnings.catch_warnings(action="error"):
         for model in (KernelDensityDetector, partial(KernelPCADetector, n_components=2, gamma=0.05)):
-            model(offsets="training").fit(X)
+            model(calibration="training").fit(X)
 
 
 @pytest.mark.parametrize(
-    ("make", "offsets"),
+    ("make", "calibration"),
     [
-        *product([partial(OneClassSlabSVM, nu_upper=0.1), OneClassSVM, SVDD], ["leave-one-out", "training"]),
+        *product([partial(OneClassSlabSVM, nu_upper=0.1), OneClassSVM, SVDD], ["auto", "training"]),
         # Points of a matrix are in folds by their order.
         (KernelPCADetector, "training"),
     ],
 )
-def test_a_weight_means_repetition_for_a_precomputed_kernel_too(make, offsets, X, new):
+def test_a_weight_means_repetition_for_a_precomputed_kernel_too(make, calibration, X, new):
     weights = np.random.default_rng(0).integers(0, 4, len(X))
     rows = np.repeat(np.arange(len(X)), weights)
     K, asked = problems.rbf(0.5)(X, X), problems.rbf(0.5)(new, X)
     with warnings.catch_warnings(action="ignore"):
-        weighted = make(kernel="precomputed", offsets=offsets, tol=1e-9) if make is not KernelPCADetector else None
-        weighted = weighted or make(kernel="precomputed", offsets=offsets)
+        weighted = (
+            make(kernel="precomputed", calibration=calibration, tol=1e-9) if make is not KernelPCADetector else None
+        )
+        weighted = weighted or make(kernel="precomputed", calibration=calibration)
         repeated = clone(weighted).fit(K[np.ix_(rows, rows)])
         weighted.fit(K, sample_weight=weights)
     np.testing.assert_allclose(repeated.decision_function(asked[:, rows]), weighted.decision_function(asked), atol=1e-7)
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_cells_that_are_there_equally_often_are_accepted(offsets):
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
+@pytest.mark.parametrize("calibration", ["auto", "training"])
+def test_cells_that_are_there_equally_often_are_accepted(calibration):
     # Equally often: no row says of another that it repeats.
     cells = np.stack(np.meshgrid(*[np.arange(4.0)] * 2), axis=-1).reshape(-1, 2)
     X = np.repeat(cells, 20, axis=0)
     for data in (X, sp.csr_array(X)):
         for make in problems.FAMILY.values():
-            assert (make(offsets=offsets).fit(data).predict(cells) == 1).mean() > 0.8
+            assert (make(calibration=calibration).fit(data).predict(cells) == 1).mean() > 0.8
 
 
 def test_weights_and_a_few_repeated_rows_are_not_warned_of():
@@ -557,7 +596,7 @@ def test_weights_and_a_few_repeated_rows_are_not_warned_of():
 def test_a_slab_that_rejects_the_rows_that_it_learned_is_warned_of_and_the_remedies_work():
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(150, 4)), rng.normal(size=(2000, 4))
-    with pytest.warns(SlabCollapseWarning, match=r"The model accepts 0%.*Expect 88% .*gamma, or epsilon=0"):
+    with pytest.warns(FitWarning, match=r"The model accepts 0%.*Expect 88% .*gamma, or epsilon=0"):
         slab = OneClassSlabSVM(gamma=5.0).fit(X)
     assert (slab.predict(X) == -1).all()
     assert (slab.predict(new) == 1).mean() == pytest.approx(0.89, abs=0.02)
@@ -580,14 +619,14 @@ def test_differences_well_above_rounding_are_not_taken_for_it(make):
     X = np.random.default_rng(0).normal(size=(300, 3))
     with warnings.catch_warnings(action="error"):
         model = make(gamma=1e-8).fit(X)
-    assert 1e-12 < np.ptp(model.loo_scores_) < 1e-6
+    assert 1e-12 < np.ptp(model.calibration_scores_) < 1e-6
 
 
 @pytest.mark.slow
 def test_copies_of_samples_on_the_threshold_are_accepted_where_csr_rows_round_their_distances():
     for seed in range(20):
         X = sp.csr_array(np.random.default_rng(seed).normal(size=(100, 3)) + 1e4)
-        model = KernelPCADetector(gamma=0.3, n_components=60, nu=0.105, offsets="training").fit(X)
+        model = KernelPCADetector(gamma=0.3, n_components=60, nu=0.105, calibration="training").fit(X)
         # The 11th lowest score is the threshold.
         assert (model.predict(X) == 1).sum() >= 90
 
@@ -595,15 +634,15 @@ def test_copies_of_samples_on_the_threshold_are_accepted_where_csr_rows_round_th
 def test_the_left_out_distances_of_svdd_are_in_the_unit_of_its_scores(X):
     model = SVDD(tol=1e-10).fit(X)
     idle = full(model) == 0
-    np.testing.assert_allclose(model.loo_scores_[idle], model.score_samples(X)[idle], rtol=1e-6)
-    ranked = np.sort(model.loo_scores_)
+    np.testing.assert_allclose(model.calibration_scores_[idle], model.score_samples(X)[idle], rtol=1e-6)
+    ranked = np.sort(model.calibration_scores_)
     assert model.offset_ == pytest.approx(0.5 * (ranked[11] + ranked[12]), rel=1e-9)
-    assert model.loo_scores_[~idle].mean() < model.score_samples(X)[~idle].mean()
+    assert model.calibration_scores_[~idle].mean() < model.score_samples(X)[~idle].mean()
 
 
 def test_components_that_leave_no_error_are_warned_of(X):
-    for offsets in ("leave-one-out", "training"):
-        with pytest.warns(SlabCollapseWarning, match=f"(?s)without error.*{offsets} scores.*fewer components"):
-            KernelPCADetector(kernel="linear", n_components=4, offsets=offsets).fit(X)
-    with pytest.warns(SlabCollapseWarning, match="(?s)without error.*training scores.*fewer components"):
-        KernelPCADetector(gamma=0.5, n_components=119, offsets="training").fit(X)
+    for calibration in ("auto", "training"):
+        with pytest.warns(FitWarning, match="(?s)without error.*fewer components"):
+            KernelPCADetector(kernel="linear", n_components=4, calibration=calibration).fit(X)
+    with pytest.warns(FitWarning, match="(?s)without error.*calibration='auto', fewer components"):
+        KernelPCADetector(gamma=0.5, n_components=119, calibration="training").fit(X)

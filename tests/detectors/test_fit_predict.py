@@ -10,8 +10,8 @@ from sklearn.preprocessing import StandardScaler
 import problems
 from slabsvm import (
     AutoSlabSVM,
-    CalibrationWarning,
     ConformalDetector,
+    FitWarning,
     OneClassSVM,
     TrimmedDetector,
 )
@@ -56,7 +56,7 @@ def test_they_are_the_sign_of_the_left_out_decisions_and_predict_stays_what_it_i
     model, weights = AutoSlabSVM(), np.ones(len(ROWS))
     weights[[0, 1]] = 0.0
     labels = model.fit_predict(ROWS, sample_weight=weights)
-    np.testing.assert_array_equal(labels[2:] == 1, model.loo_decisions_[2:] >= 0)
+    np.testing.assert_array_equal(labels[2:] == 1, model.calibration_decisions_[2:] >= 0)
     # Rows of no weight are new ones.
     np.testing.assert_array_equal(labels[:2], model.predict(ROWS[:2]))
     np.testing.assert_array_equal(model.predict(ROWS), np.where(model.decision_function(ROWS) >= 0, 1, -1))
@@ -65,7 +65,7 @@ def test_they_are_the_sign_of_the_left_out_decisions_and_predict_stays_what_it_i
 def test_with_groups_each_row_is_answered_without_its_group():
     groups = np.arange(200) // 2
     model = OneClassSVM()
-    np.testing.assert_array_equal(model.fit_predict(ROWS, groups=groups) == 1, model.loo_decisions_ >= 0)
+    np.testing.assert_array_equal(model.fit_predict(ROWS, groups=groups) == 1, model.calibration_decisions_ >= 0)
 
 
 def test_a_calibrated_detector_compares_scores_of_its_model_without_the_row():
@@ -79,12 +79,14 @@ def test_a_calibrated_detector_compares_scores_of_its_model_without_the_row():
     # By the rate, which a p-value reaches in whole steps and with one row more.
     assert (labels[held] == -1).mean() == pytest.approx(0.1, abs=2.0 / len(held))
     learned = np.setdiff1d(np.arange(5, len(ROWS)), held)
-    p = (1 + (model.calibration_scores_ <= model.estimator_.loo_decisions_[:, None]).sum(axis=1)) / (len(held) + 1)
+    p = (1 + (model.calibration_scores_ <= model.estimator_.calibration_decisions_[:, None]).sum(axis=1)) / (
+        len(held) + 1
+    )
     np.testing.assert_array_equal(labels[learned] == -1, p <= 0.1)
 
 
 def test_a_calibrated_detector_of_few_rows_warns_once():
-    with pytest.warns(CalibrationWarning, match="Nothing will be rejected") as warned:
+    with pytest.warns(FitWarning, match="Nothing will be rejected") as warned:
         labels = ConformalDetector().fit_predict(ROWS[1:13])
     assert (labels == 1).all()
     assert len(warned) == 1

@@ -114,7 +114,7 @@ def test_weights_that_are_nearly_one_foretell_nearly_what_none_do():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:20 .*samples .*are few:slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore:20 .*samples .*are few:slabsvm.FitWarning")
 @pytest.mark.parametrize("make", [OneClassSVM, OneClassSlabSVM], ids=lambda make: make.__name__)
 def test_fits_by_weights_that_are_nearly_one_find_what_they_expect(make):
     found = {}
@@ -170,17 +170,17 @@ def test_p_values_of_rows_in_random_order_are_uniform_at_most():
     assert Calibration(np.arange(3), np.full(3, 1 / 3), 3.0).p_values(np.zeros(3), np.zeros(1))[0] == 1.0
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 def test_where_all_rows_hold_a_plane_the_bound_of_the_recall_is_zero():
     X = np.array([[1.1]] * 7 + [[0.5]])
-    model = OneClassSlabSVM(gamma=1.0, nu_lower=0.2, nu_upper=0.1, epsilon=0.0, offsets="training")
+    model = OneClassSlabSVM(gamma=1.0, nu_lower=0.2, nu_upper=0.1, epsilon=0.0, calibration="training")
     model.fit(X, sample_weight=[2.0, 0.0, 0.001, 2.0, 0.0, 0.001, 2.0, 0.0])
     assert model.training_recall_bound_ == model.expected_recall_ == 0.0
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 def test_a_nu_of_one_and_a_rounding_leaves_rows_out():
     # A third of each weight, three times, is one and a rounding.
     X = np.array([[0.0], [0.0], [0.0], [0.0], [1.0], [2.0]])
     for model in (OneClassSVM(nu=1.0, gamma=1.0), KernelDensityDetector(nu=1.0)):
-        assert np.isfinite(model.fit(X).loo_decisions_).all()
+        assert np.isfinite(model.fit(X).calibration_decisions_).all()

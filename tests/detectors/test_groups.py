@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, OneClassSlabSVM, OneClassSVM, p_values
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
@@ -49,20 +49,20 @@ def test_groups_of_one_row_are_rows(model):
     alone, each = clone(model).fit(X), model.fit(X, groups=np.arange(60))
     # A density without a row is a mean of as many, without a group one of what is left.
     allowed = np.log(60 / 59) if isinstance(model, KernelDensityDetector) else 0.0
-    assert each.offset_ - alone.offset_ == pytest.approx(allowed, abs=1e-8 * np.abs(model.loo_scores_).max())
+    assert each.offset_ - alone.offset_ == pytest.approx(allowed, abs=1e-8 * np.abs(model.calibration_scores_).max())
     if hasattr(alone, "expected_recall_"):
         assert each.expected_recall_ == pytest.approx(alone.expected_recall_, abs=1e-6)
 
 
-@pytest.mark.warns("With offsets='training' expect")
+@pytest.mark.warns("With calibration='training' expect")
 def test_left_out_densities_are_those_of_refits_without_the_group():
     X, groups = grouped(8, 4)
     model = KernelDensityDetector(bandwidth=0.7).fit(X, groups=groups)
     refitted = [
-        KernelDensityDetector(bandwidth=0.7, offsets="training").fit(X[groups != g]).score_samples(X[groups == g])
+        KernelDensityDetector(bandwidth=0.7, calibration="training").fit(X[groups != g]).score_samples(X[groups == g])
         for g in range(8)
     ]
-    np.testing.assert_allclose(model.loo_scores_, np.concatenate(refitted), rtol=1e-9)
+    np.testing.assert_allclose(model.calibration_scores_, np.concatenate(refitted), rtol=1e-9)
 
 
 def test_all_groups_count_alike_however_many_rows_they_have():
@@ -71,8 +71,8 @@ def test_all_groups_count_alike_however_many_rows_they_have():
     X = np.concatenate([rng.normal(size=(18, 2)), 6 + 0.1 * rng.normal(size=(100, 2))])
     groups = np.concatenate([np.repeat(np.arange(9), 2), np.full(100, 9)])
     model = OneClassSVM(nu=0.15, gamma=0.3).fit(X, groups=groups)
-    assert (model.loo_decisions_[18:] < 0).all()
-    shares = [(model.loo_decisions_[groups == g] >= 0).mean() for g in range(10)]
+    assert (model.calibration_decisions_[18:] < 0).all()
+    shares = [(model.calibration_decisions_[groups == g] >= 0).mean() for g in range(10)]
     # A new group moves the plane's place among all rows by a part of its own weight, one in eleven.
     assert np.mean(shares) == pytest.approx(0.85, abs=0.05)
     assert 0 < np.mean(shares) - model.expected_recall_ < 1 / 11
@@ -87,7 +87,7 @@ def test_a_weight_is_a_number_of_rows_of_the_group_and_0_leaves_a_row_out():
     weighed = OneClassSlabSVM().fit(X, sample_weight=weights, groups=groups)
     repeated = OneClassSlabSVM().fit(X[rows], groups=groups[rows])
     np.testing.assert_allclose(weighed.decision_function(X), repeated.decision_function(X), atol=1e-9)
-    np.testing.assert_array_equal(np.isnan(weighed.loo_scores_), weights == 0)
+    np.testing.assert_array_equal(np.isnan(weighed.calibration_scores_), weights == 0)
     # No more of a group that weighs nothing.
     without = OneClassSlabSVM().fit(X, sample_weight=(groups > 0).astype(float), groups=groups)
     assert without.offset_ == OneClassSlabSVM().fit(X[groups > 0], groups=groups[groups > 0]).offset_
@@ -98,9 +98,9 @@ def test_a_row_that_several_groups_have_is_known_without_any_of_them():
     far = np.full((1, 3), 5.0)
     alone = OneClassSVM().fit(np.concatenate([X, far]), groups=np.append(groups, 0))
     shared = OneClassSVM().fit(np.concatenate([X, far, far]), groups=np.append(groups, [0, 1]))
-    assert alone.loo_decisions_[-1] < 0
+    assert alone.calibration_decisions_[-1] < 0
     # Both rows score as new ones that repeat them.
-    np.testing.assert_allclose(shared.loo_decisions_[-2:], shared.decision_function(far)[0], atol=0.01)
+    np.testing.assert_allclose(shared.calibration_decisions_[-2:], shared.decision_function(far)[0], atol=0.01)
 
 
 def test_groups_far_out_are_told_apart_by_their_distance():
@@ -108,8 +108,8 @@ def test_groups_far_out_are_told_apart_by_their_distance():
     out = np.array([[30.0, 0, 0], [30.1, 0, 0], [0, 60.0, 0], [0, 60.1, 0]])
     X, groups = np.concatenate([X, out]), np.append(groups, [30, 30, 31, 31])
     model = OneClassSlabSVM().fit(X, groups=groups)
-    decisions = model.loo_decisions_[-4:]
-    assert decisions.max() < model.loo_decisions_[:-4].min()
+    decisions = model.calibration_decisions_[-4:]
+    assert decisions.max() < model.calibration_decisions_[:-4].min()
     assert decisions[2:].max() < decisions[:2].min()
     model.set_params(tol=1e-10).fit(X, groups=groups)
     for group in (30, 31):
@@ -121,7 +121,7 @@ def test_groups_far_out_are_told_apart_by_their_distance():
         ).fit(X[~own], groups=groups[~own])
         # Scores are within sqrt(2 gap k(x, x)) of the optimum's, where the gap is 1e-7 of the objective.
         allowed = np.sqrt(2.0 * 1e-7 * rest.dual_objective_) + np.sqrt(2.0 * rest.duality_gap_)
-        np.testing.assert_allclose(model.loo_scores_[own], rest.project(X[own]), atol=allowed)
+        np.testing.assert_allclose(model.calibration_scores_[own], rest.project(X[own]), atol=allowed)
 
 
 def test_sparse_rows_and_matrices_have_groups_too():
@@ -131,7 +131,9 @@ def test_sparse_rows_and_matrices_have_groups_too():
     sparse = OneClassSVM(kernel="linear").fit(sp.csr_array(X), groups=groups)
     given = OneClassSVM(kernel="precomputed").fit(X @ X.T, groups=groups)
     for other in (sparse, given):
-        np.testing.assert_allclose(other.loo_scores_, dense.loo_scores_, atol=0.02 * np.ptp(dense.loo_scores_))
+        np.testing.assert_allclose(
+            other.calibration_scores_, dense.calibration_scores_, atol=0.02 * np.ptp(dense.calibration_scores_)
+        )
 
 
 def test_scikit_learn_routes_groups_through_pipelines():
@@ -151,7 +153,7 @@ def test_model_files_keep_what_groups_left_out(tmp_path):
         model.fit(X, groups=groups)
         save(model, tmp_path / "model.slab")
         again = load(tmp_path / "model.slab")
-        np.testing.assert_array_equal(again.loo_decisions_, model.loo_decisions_)
+        np.testing.assert_array_equal(again.calibration_decisions_, model.calibration_decisions_)
         np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
         assert again.summary() == model.summary()
     np.testing.assert_array_equal(again.p_values(X), model.p_values(X))
@@ -164,7 +166,7 @@ def test_averaged_slabs_count_groups():
     assert "30 groups each left out whole" in model.summary()
     # One group among 30, and the new row: a 31st of what is counted for the least normal.
     assert model.p_values(np.full((1, 3), 50.0)) == pytest.approx(1 / 31)
-    shares = [(model.loo_decisions_[groups == g] >= 0).mean() for g in range(30)]
+    shares = [(model.calibration_decisions_[groups == g] >= 0).mean() for g in range(30)]
     assert abs(np.mean(shares) - model.expected_recall_) < 1 / 31
     with pytest.raises(ValueError, match="max_fit_samples=100 draws some"):
         AutoSlabSVM(max_fit_samples=100).fit(X, groups=groups)
@@ -173,7 +175,7 @@ def test_averaged_slabs_count_groups():
 @pytest.mark.warns("of the training samples are support vectors")
 def test_training_planes_have_no_use_for_groups():
     X, groups = grouped(15, 4)
-    models = [OneClassSVM(offsets="training", gamma=1.0).fit(X, groups=names) for names in (None, groups)]
+    models = [OneClassSVM(calibration="training", gamma=1.0).fit(X, groups=names) for names in (None, groups)]
     assert models[0].offset_ == models[1].offset_
 
 
@@ -227,3 +229,32 @@ def test_names_mean_what_they_are_whatever_holds_them():
         [int(n) if n < 5 else str(n - 5) for n in groups],
     ):
         assert OneClassSVM().fit(X, groups=names).offset_ == numbered
+
+
+@pytest.mark.parametrize("make", [OneClassSVM, KernelDensityDetector], ids=lambda make: make.__name__)
+def test_p_values_of_rows_of_new_groups_are_at_most_alpha_as_often(make):
+    """Rows of one group resemble each other: by rows .017 to .031 of new ones had a p-value of .01 or less."""
+    below = {0.02: [], 0.1: []}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        centres = rng.normal(size=(160, 2))
+        X = np.repeat(centres[:60], 5, axis=0) + 0.2 * rng.normal(size=(300, 2))
+        new = centres[60:] + 0.2 * rng.normal(size=(100, 2))
+        p = p_values(make().fit(X, groups=np.repeat(np.arange(60), 5)), new)
+        assert p.min() >= 1 / 61 - 1e-12
+        for alpha, shares in below.items():
+            shares.append((p <= alpha).mean())
+    for alpha, shares in below.items():
+        assert np.mean(shares) <= alpha + 2 * np.std(shares) / np.sqrt(len(shares))
+    assert np.mean(below[0.1]) > 0.06
+
+
+# Whole-number weights repeat rows that one feature tells apart.
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
+def test_p_values_count_rows_as_the_threshold_does():
+    X, new = np.random.default_rng(0).normal(size=(40, 2)), np.random.default_rng(1).normal(size=(30, 2))
+    counts = np.random.default_rng(2).integers(1, 4, 40)
+    weighted = OneClassSVM().fit(X, sample_weight=counts.astype(float))
+    repeated = OneClassSVM().fit(np.repeat(X, counts, axis=0))
+    np.testing.assert_allclose(p_values(weighted, new), p_values(repeated, new), rtol=1e-12)
+    assert p_values(weighted, np.array([[9.0, 9.0]]))[0] == pytest.approx(1 / (counts.sum() + 1))

@@ -1,15 +1,22 @@
 """More than 2,000 distinct rows: some are learned, and the others set the threshold under one and the same model."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
-from slabsvm.detectors.support_vectors import MANY_GROUPS
-from slabsvm.dual.left_out import EXACT
+from slabsvm import (
+    SVDD,
+    KernelDensityDetector,
+    KernelPCADetector,
+    NeighboursDetector,
+    OneClassSlabSVM,
+    OneClassSVM,
+)
+from slabsvm.fitted.sources import EXACT, MANY_GROUPS
 
 pytestmark = pytest.mark.numeric
 
@@ -31,9 +38,9 @@ def test_so_many_rows_are_learned_and_the_others_set_the_planes(n):
     model = OneClassSlabSVM().fit(rows(n))
     # Of up to 2,000 learned rows there are exact scores besides.
     learned = n_learned(n) if n > EXACT else n
-    known = np.isfinite(model.loo_scores_)
+    known = np.isfinite(model.calibration_scores_)
     assert known.sum() == (n if learned <= EXACT else n - learned)
-    np.testing.assert_array_equal(np.isfinite(model.loo_decisions_), known)
+    np.testing.assert_array_equal(np.isfinite(model.calibration_decisions_), known)
     assert len(model.support_) <= learned
     assert n <= 3000 or not known[model.support_].any()
     if n > EXACT:
@@ -41,10 +48,10 @@ def test_so_many_rows_are_learned_and_the_others_set_the_planes(n):
         others = known.copy()
         others[model.support_] = False
         expected = model.project(rows(n)[others])
-        near = np.isclose(model.loo_scores_[others], expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+        near = np.isclose(model.calibration_scores_[others], expected, rtol=0, atol=1e-9 * np.abs(expected).max())
         assert near.sum() >= n - learned
     # The planes are at quantiles of all that is known.
-    scores = model.loo_scores_[known]
+    scores = model.calibration_scores_[known]
     assert (scores < model.rho_lower_).mean() == pytest.approx(0.1, abs=1 / known.sum() + 1e-12)
     assert (scores > model.rho_upper_).mean() == pytest.approx(0.01, abs=1 / known.sum() + 1e-12)
 
@@ -74,7 +81,7 @@ def test_nothing_jumps_at_the_number_of_rows_from_which_some_are_held_out(make):
     moved = ((scores >= few.offset_) != (scores >= more.offset_)).mean() if make is not OneClassSlabSVM else 0.0
     assert moved < 3 * few.expected_recall_error_
     planes = [np.atleast_1d([getattr(m, "rho_lower_", m.offset_)]) for m in (few, more)]
-    spread = np.std(few.loo_scores_)
+    spread = np.std(few.calibration_scores_)
     assert abs(planes[0] - planes[1]) < 0.05 * spread
 
 
@@ -82,13 +89,13 @@ def test_nothing_jumps_at_the_number_of_rows_from_which_some_are_held_out(make):
 def test_random_state_says_which():
     X = rows(3100)
     one, same, other = (OneClassSlabSVM(random_state=state).fit(X) for state in (0, 0, 1))
-    np.testing.assert_array_equal(one.loo_scores_, same.loo_scores_)
+    np.testing.assert_array_equal(one.calibration_scores_, same.calibration_scores_)
     np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
-    held = [np.isfinite(model.loo_scores_) for model in (one, other)]
+    held = [np.isfinite(model.calibration_scores_) for model in (one, other)]
     assert held[0].sum() == held[1].sum() == 1000
     assert 200 < (held[0] & held[1]).sum() < 450
     from_generator = OneClassSlabSVM(random_state=np.random.RandomState(0)).fit(X)
-    np.testing.assert_array_equal(from_generator.loo_scores_, one.loo_scores_)
+    np.testing.assert_array_equal(from_generator.calibration_scores_, one.calibration_scores_)
     assert np.isfinite(OneClassSlabSVM(random_state=None).fit(X).offset_)
     # Where none is held out it has no part.
     few = [OneClassSlabSVM(random_state=state).fit(X[:300]).decision_function(X) for state in (0, 1)]
@@ -102,7 +109,7 @@ def test_groups_are_held_out_whole(make):
     centres = np.random.default_rng(2).normal(size=(320, 4))
     X = centres[groups] + 0.3 * rows(3200)
     model = make().fit(X, groups=groups)
-    known = np.isfinite(model.loo_scores_)
+    known = np.isfinite(model.calibration_scores_)
     counts = np.bincount(groups, known)
     whole = np.bincount(groups)
     assert ((counts == 0) | (counts == whole)).all()
@@ -122,7 +129,7 @@ def test_few_groups_are_halved():
         model = OneClassSlabSVM().fit(X, groups=groups)
     assert len(np.unique(groups[model.support_])) == 5
     # Of so few learned rows there are scores without their groups.
-    assert np.isfinite(model.loo_scores_).all()
+    assert np.isfinite(model.calibration_scores_).all()
 
 
 @pytest.mark.slow
@@ -136,7 +143,7 @@ def test_matrices_and_sparse_rows_are_held_out_alike():
         K *= problems.rbf(gamma)(X[:, j : j + 1], X[:, j : j + 1])
     given = OneClassSVM(kernel="precomputed").fit(K)
     for other in (sparse, given):
-        np.testing.assert_array_equal(np.isnan(other.loo_scores_), np.isnan(dense.loo_scores_))
+        np.testing.assert_array_equal(np.isnan(other.calibration_scores_), np.isnan(dense.calibration_scores_))
         # Each fit is within its gap.
         np.testing.assert_allclose(other.offset_, dense.offset_, rtol=0.01)
     np.testing.assert_array_equal(given.predict(K[:100]), np.where(given.project(K[:100]) >= given.offset_, 1, -1))
@@ -148,7 +155,7 @@ def test_rows_of_weight_0_are_neither_learned_nor_held_out():
     weights = np.ones(3400)
     weights[np.random.default_rng(5).permutation(3400)[:300]] = 0.0
     model = OneClassSlabSVM().fit(X, sample_weight=weights)
-    known = np.isfinite(model.loo_scores_)
+    known = np.isfinite(model.calibration_scores_)
     assert known.sum() == 3100 - n_learned(3100)
     assert not known[weights == 0].any()
     assert (weights[model.support_] > 0).all()
@@ -159,14 +166,14 @@ def test_rows_that_repeat_count_once_towards_the_limit():
     X = np.concatenate([rows(1500), rows(1500)[:1100]])
     with warnings.catch_warnings(action="ignore"):
         model = OneClassSlabSVM().fit(X)
-    assert np.isfinite(model.loo_scores_).all()
+    assert np.isfinite(model.calibration_scores_).all()
 
 
 @pytest.mark.slow
 def test_training_planes_learn_all_rows():
     with warnings.catch_warnings(action="ignore"):
-        model = OneClassSlabSVM(offsets="training", random_state=3).fit(rows(2500))
-    assert not hasattr(model, "loo_scores_")
+        model = OneClassSlabSVM(calibration="training", random_state=3).fit(rows(2500))
+    assert not hasattr(model, "calibration_scores_")
     assert len(model.support_) > EXACT or model.n_samples_fit_ == 2500
 
 
@@ -203,4 +210,56 @@ def test_fit_predict_of_rows_with_exact_scores_is_their_sign():
     X = rows(2300)
     model = OneClassSlabSVM()
     answers = model.fit_predict(X)
-    np.testing.assert_array_equal(answers, np.where(model.loo_decisions_ >= 0, 1, -1))
+    np.testing.assert_array_equal(answers, np.where(model.calibration_decisions_ >= 0, 1, -1))
+
+
+HELD_OUT = [OneClassSVM, OneClassSlabSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector]
+HELD_OUT += [partial(SVDD, kernel="chi2"), partial(OneClassSVM, kernel="precomputed")]
+
+
+# Training thresholds reject too many, and say so.
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
+@pytest.mark.parametrize("make", HELD_OUT, ids=lambda make: str(make()))
+def test_half_of_few_rows_are_held_out_where_that_is_asked_for(make):
+    X = np.random.default_rng(0).gamma(9.0, size=(301, 4))
+    X = X @ X.T if getattr(make(), "kernel", "") == "precomputed" else X
+    model = make(calibration="held-out").fit(X)
+    known = np.isfinite(model.calibration_scores_)
+    assert known.sum() == 150
+    # They have the scores of new rows under the model, which the others made.
+    learned = make(calibration="training").fit(X, sample_weight=(~known).astype(float))
+    scored = model.project if isinstance(model, OneClassSlabSVM) else model.score_samples
+    theirs = learned.project if isinstance(model, OneClassSlabSVM) else learned.score_samples
+    np.testing.assert_allclose(model.calibration_scores_[known], scored(X[known]), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(scored(X), theirs(X), rtol=1e-9, atol=1e-12)
+    assert (model.calibration_decisions_[known] < 0).mean() == pytest.approx(1 - model._nominal_recall(), abs=0.02)
+    other = make(calibration="held-out", random_state=1).fit(X).calibration_scores_
+    assert 40 < (known & np.isfinite(other)).sum() < 110
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
+@pytest.mark.parametrize("make", HELD_OUT[:6], ids=lambda make: str(make()))
+def test_rows_that_were_held_out_keep_the_recall_and_answer_fit_predict_by_halves(make):
+    found, answered = [], []
+    for seed in range(40):
+        X, new = rows(120, seed=seed, d=3), rows(1000, seed=100 + seed, d=3)
+        model = make(calibration="held-out").fit(X)
+        found.append((model.predict(new) == 1).mean())
+        answered.append((make(calibration="held-out").fit_predict(X) == 1).mean())
+    nominal = model._nominal_recall()
+    assert np.mean(found) == pytest.approx(nominal, abs=0.025)
+    assert np.mean(answered) == pytest.approx(nominal, abs=0.035)
+
+
+@pytest.mark.parametrize("make", [OneClassSVM, KernelPCADetector, NeighboursDetector], ids=lambda make: make.__name__)
+def test_two_rows_or_groups_are_too_few_to_hold_one_out(make):
+    with pytest.raises(ValueError, match=r"Two rows have to be learned .* there are 2"):
+        make(calibration="held-out").fit(rows(2))
+    if make is not KernelPCADetector:
+        with pytest.raises(ValueError, match=r"Two groups have to be learned .* there are 2"):
+            make(calibration="held-out").fit(rows(60), groups=np.arange(60) % 2)
+
+
+def test_many_rows_of_two_groups_are_refused_with_what_to_do():
+    with pytest.raises(ValueError, match="Give more groups, or up to 2,000 distinct rows"):
+        OneClassSVM().fit(rows(2100), groups=np.arange(2100) % 2)

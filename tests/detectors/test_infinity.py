@@ -19,11 +19,11 @@ from sklearn.metrics import roc_auc_score
 from problems import FORMULAS, rbf
 from slabsvm import (
     SVDD,
+    FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
     OneClassSlabSVM,
     OneClassSVM,
-    SlabCollapseWarning,
 )
 from slabsvm.dual.program import one_class_slab
 from slabsvm.gram.base import Dense
@@ -43,13 +43,13 @@ DETECTORS = {
 }
 ONE_SIDED = ("slab, epsilon 0", "one-class SVM")
 KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2", "precomputed", "callable")
-OFFSETS = ("leave-one-out", "training")
+CALIBRATIONS = ("auto", "training")
 # Kernels that fall to 0 with distance, two of them as the user's own.
 LOCAL = ("rbf", "precomputed", "callable")
 # One plane and a linear kernel: a half-space, which by its nature accepts one side however far.
 HALF_SPACES = tuple((name, "linear") for name in ONE_SIDED)
 # What a warning of strangers or of lost recall says to do.
-REMEDY = "[Uu]se (a |kernel|SVDD|more|offsets)"
+REMEDY = "[Uu]se (a |kernel|SVDD|more|calibration)"
 GAMMA = 0.5
 
 
@@ -67,14 +67,14 @@ def training_data():
 @pytest.fixture(scope="module", name="fitted")
 def fitted_once(X):
     @cache
-    def fitted(name, kernel, offsets="leave-one-out"):
+    def fitted(name, kernel, calibration="auto"):
         """Return a model of X, a function that puts rows into what its kernel takes, and the texts it warned with."""
         formula = rbf(GAMMA)
         given = {"precomputed": "precomputed", "callable": formula}.get(kernel, kernel)
         form = (lambda rows: formula(rows, X)) if kernel == "precomputed" else (lambda rows: rows)
         with warnings.catch_warnings(record=True, action="always") as caught:
-            model = DETECTORS[name](kernel=given, gamma=GAMMA, offsets=offsets).fit(form(X))
-        return model, form, [str(warning.message) for warning in caught if warning.category is SlabCollapseWarning]
+            model = DETECTORS[name](kernel=given, gamma=GAMMA, calibration=calibration).fit(form(X))
+        return model, form, [str(warning.message) for warning in caught if warning.category is FitWarning]
 
     return fitted
 
@@ -94,13 +94,13 @@ def sees_columns_together(name, kernel):
 
 
 by_name = pytest.mark.parametrize("name", DETECTORS)
-by_offsets = pytest.mark.parametrize("offsets", OFFSETS)
+by_calibration = pytest.mark.parametrize("calibration", CALIBRATIONS)
 
 
 @pytest.mark.parametrize(("name", "kernel"), [pair for pair in product(DETECTORS, KERNELS) if pair not in HALF_SPACES])
-@by_offsets
-def test_rows_far_away_are_rejected_or_the_fit_has_warned(name, kernel, offsets, X, fitted):
-    model, form, told = fitted(name, kernel, offsets)
+@by_calibration
+def test_rows_far_away_are_rejected_or_the_fit_has_warned(name, kernel, calibration, X, fitted):
+    model, form, told = fitted(name, kernel, calibration)
     far = np.concatenate([far_rows(X, kernel, spreads) for spreads in (1e6, 1e9)])
     accepted = model.predict(form(far)) == 1
     if kernel in LOCAL or name == "SVDD":
@@ -109,27 +109,29 @@ def test_rows_far_away_are_rejected_or_the_fit_has_warned(name, kernel, offsets,
 
 
 @pytest.mark.parametrize(("name", "kernel"), HALF_SPACES)
-@by_offsets
-def test_one_plane_and_a_linear_kernel_accept_one_side_of_it_however_far(name, kernel, offsets, X, fitted):
-    model, _, _ = fitted(name, kernel, offsets)
+@by_calibration
+def test_one_plane_and_a_linear_kernel_accept_one_side_of_it_however_far(name, kernel, calibration, X, fitted):
+    model, _, _ = fitted(name, kernel, calibration)
     w = (model.dual_coef_ @ X[model.support_])[0]
     assert model.predict([1e9 * w, -1e9 * w]).tolist() == [1, -1]
 
 
 @pytest.mark.parametrize("spreads", [10.0, 1e6, 1e9])
-@by_offsets
-def test_kernel_density_rejects_rows_far_away(offsets, spreads, X):
+@by_calibration
+def test_kernel_density_rejects_rows_far_away(calibration, spreads, X):
     with warnings.catch_warnings(action="ignore"):
-        model = KernelDensityDetector(offsets=offsets).fit(X)
+        model = KernelDensityDetector(calibration=calibration).fit(X)
     assert (model.predict(far_rows(X, "rbf", spreads)) == -1).all()
 
 
 @pytest.mark.parametrize(
     ("name", "kernel"), [*product(DETECTORS, LOCAL), *(("SVDD", kernel) for kernel in KERNELS[1:5])]
 )
-@by_offsets
-def test_ten_times_the_spread_is_rejected_where_the_kernel_falls_off_and_by_a_ball(name, kernel, offsets, X, fitted):
-    model, form, _ = fitted(name, kernel, offsets)
+@by_calibration
+def test_ten_times_the_spread_is_rejected_where_the_kernel_falls_off_and_by_a_ball(
+    name, kernel, calibration, X, fitted
+):
+    model, form, _ = fitted(name, kernel, calibration)
     assert (model.predict(form(far_rows(X, kernel, 10.0))) == -1).all()
 
 
@@ -156,11 +158,11 @@ def raw(name):
 
 @by_name
 @pytest.mark.parametrize(("data", "gamma"), [("wine", 0.1), ("breast cancer", 1.0), ("heavy tails", 0.1)])
-@by_offsets
-def test_no_detector_accepts_rows_far_from_raw_data_at_a_large_gamma(name, data, gamma, offsets):
+@by_calibration
+def test_no_detector_accepts_rows_far_from_raw_data_at_a_large_gamma(name, data, gamma, calibration):
     X = raw(data)
     with warnings.catch_warnings(action="ignore"):
-        model = DETECTORS[name](gamma=gamma, offsets=offsets).fit(X)
+        model = DETECTORS[name](gamma=gamma, calibration=calibration).fit(X)
     assert model.decision_function(np.full((1, X.shape[1]), 1e9))[0] < 0
     assert (model.predict(np.random.default_rng(1).normal(0, 1000, (1000, X.shape[1]))) == -1).all()
 
@@ -175,7 +177,7 @@ def test_the_fit_foretells_what_keeping_them_outside_costs(name, data, gamma):
     for seed in range(3):
         rows = np.random.default_rng(seed).permutation(len(X))
         train, new = np.split(rows, [2 * len(X) // 3])
-        with pytest.warns(SlabCollapseWarning, match="infinitely far away.*smaller gamma.*StandardScaler") as caught:
+        with pytest.warns(FitWarning, match="infinitely far away.*smaller gamma.*StandardScaler") as caught:
             model = DETECTORS[name](gamma=gamma).fit(X[train])
         foretold.append(float(re.search(r"Expect (\d+)% of new positives", str(caught[0].message))[1]) / 100)
         found.append((model.predict(X[new]) == 1).mean())
@@ -227,7 +229,7 @@ def test_the_planes_of_an_optimum_leave_zero_outside_whatever_the_kernel(epsilon
 def test_of_a_kernel_of_the_users_a_row_unlike_all_samples_is_warned_of(make, kernel):
     X = raw("wine")
     K = rbf(0.1)
-    with pytest.warns(SlabCollapseWarning, match="kernel values with all training samples are 0 is accepted.*Use"):
+    with pytest.warns(FitWarning, match="kernel values with all training samples are 0 is accepted.*Use"):
         model = make(kernel="precomputed" if kernel == "precomputed" else K).fit(
             K(X, X) if kernel == "precomputed" else X
         )
@@ -240,7 +242,7 @@ def test_the_share_of_samples_that_are_unlike_all_others_is_told():
     X = np.concatenate(
         [np.random.default_rng(0).normal(size=(60, 2)), 1e3 * np.arange(1, 21)[:, None] * np.ones((1, 2))]
     )
-    with pytest.warns(SlabCollapseWarning, match="25% of the training samples score no more than it by leave-one-out"):
+    with pytest.warns(FitWarning, match="25% of the training samples score no more than it by leave-one-out"):
         OneClassSVM(kernel=rbf(0.1), nu=0.2).fit(X)
 
 
@@ -249,7 +251,7 @@ def test_a_slab_whose_additive_score_ends_inside_is_warned_of_and_the_remedies_w
     X = np.random.default_rng(0).poisson(2.0, (300, 12)).astype(float)
     far = np.full((1, 12), 1e9)
     epsilon = {"intersection": 2 / 3, "chi2": 0.5}[kernel]
-    with pytest.warns(SlabCollapseWarning, match=f"in every feature are accepted.*limit.*{kernel}.*SVDD") as caught:
+    with pytest.warns(FitWarning, match=f"in every feature are accepted.*limit.*{kernel}.*SVDD") as caught:
         model = OneClassSlabSVM(kernel=kernel, epsilon=epsilon).fit(X)
     assert model.predict(far)[0] == 1
     stated = float(re.search(r"in the limit they score (\S+) ", str(caught[0].message))[1])
@@ -271,9 +273,9 @@ def test_a_map_that_makes_zeros_of_rows_far_away_is_seen_through():
 
 def test_samples_without_any_density_have_no_part_in_the_threshold_of_kernel_density():
     X = np.array([[-1.8e4], [1.8e4]])  # squared distances overflow in the unit of the bandwidth
-    with pytest.warns(SlabCollapseWarning, match="100% of .* infinitely far away.* 0% of new .*larger bandwidth"):
+    with pytest.warns(FitWarning, match="100% of .* infinitely far away.* 0% of new .*larger bandwidth"):
         model = KernelDensityDetector(bandwidth=1e-150, nu=0.5).fit(X)
-    assert np.isneginf(model.loo_scores_).all()
+    assert np.isneginf(model.calibration_scores_).all()
     assert model.predict([[1e300], [-1e300]]).tolist() == [-1, -1]
 
 
@@ -307,7 +309,7 @@ def test_what_a_fit_expects_of_rows_that_repeat_is_found(name):
 def test_a_grid_of_a_few_cells_that_tie_is_warned_of(name):
     rng = np.random.default_rng(0)
     X, new = on_a_grid(rng, 300, side=4), on_a_grid(rng, 4000, side=4)
-    with pytest.warns(SlabCollapseWarning, match="leave-one-out scores are the same|The slab has no width"):
+    with pytest.warns(FitWarning, match="leave-one-out scores are the same|The slab has no width"):
         assert (DETECTORS[name](**WIDE).fit(X).predict(new) == 1).all()
 
 
@@ -315,15 +317,15 @@ def test_a_grid_of_a_few_cells_that_tie_is_warned_of(name):
 def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_those_that_do_not(model):
     rng = np.random.default_rng(0)
     X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
-    with pytest.warns(SlabCollapseWarning, match="expect as few as") as caught:
-        fitted = model(offsets="training", **WIDE).fit(X)
+    with pytest.warns(FitWarning, match="expect as few as") as caught:
+        fitted = model(calibration="training", **WIDE).fit(X)
     (text,) = (str(warning.message) for warning in caught)
     never_seen, repeating = (float(found) for found in re.findall(r"(\d+)% (?:of new positives|if they repeat)", text))
     assert never_seen == pytest.approx(100 * fitted.training_recall_bound_, abs=1)
     assert repeating == pytest.approx(100 * (fitted.predict(new) == 1).mean(), abs=3)
     # Rows of which none repeats are foretold one thing alone.
-    with pytest.warns(SlabCollapseWarning, match="new positives to be accepted, where nu asks"):
-        model(offsets="training", gamma=1.0).fit(rng.normal(size=(100, 2)))
+    with pytest.warns(FitWarning, match="new positives to be accepted, where nu asks"):
+        model(calibration="training", gamma=1.0).fit(rng.normal(size=(100, 2)))
 
 
 @pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])

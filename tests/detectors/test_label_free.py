@@ -56,7 +56,7 @@ def by_definition(model, X, promised):
     return 1 - np.mean(model.predict(outliers) == 1)
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @pytest.mark.parametrize("gamma", [0.01, 1.0, 1e4])
 @pytest.mark.parametrize("nu", [0.1, 0.02])
 def test_the_score_is_its_definition(gamma, nu):
@@ -108,7 +108,7 @@ PROMISES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @pytest.mark.parametrize("name", PROMISES)
 def test_the_promised_recall_is_found_at_the_end_of_wrappers(name):
     model, promised = PROMISES[name]
@@ -188,14 +188,16 @@ def test_synthetic_outliers_have_the_rows_kind_and_values():
             assert abs(np.mean(dense[:, column] == 0) - share) < 4 * np.sqrt(share * (1 - share) / N_SYNTHETIC)
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 def test_frames_of_texts_go_through_a_pipelines_steps():
     table = pd.DataFrame({"finish": np.where(X[:, 0] > 0, "matt", "gloss"), "line": np.where(X[:, 1] > 0, "a", "b")})
-    model = make_pipeline(OneHotEncoder(), OneClassSVM(kernel="rbf", gamma=1.0, offsets="training")).fit(table[:100])
+    model = make_pipeline(OneHotEncoder(), OneClassSVM(kernel="rbf", gamma=1.0, calibration="training")).fit(
+        table[:100]
+    )
     assert 0 <= label_free_score(model, table[100:]) <= 1
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 def test_grid_search_finds_the_scale_of_the_rows():
     """A gamma that is far too small accepts any mixture of the features, one that is far too large no new row."""
     model = make_pipeline(StandardScaler(), OneClassSlabSVM())
@@ -217,10 +219,10 @@ def test_without_a_scorer_scikit_learn_raises():
         cross_val_score(OneClassSVM(), X)
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 def test_copies_in_both_folds_make_scores_too_good_and_groups_keep_them_apart():
     copied, groups = np.repeat(X[:60], 4, axis=0), np.repeat(np.arange(60), 4)
-    model = OneClassSVM(gamma=100.0, offsets="training")
+    model = OneClassSVM(gamma=100.0, calibration="training")
     leaking = cross_val_score(model, copied, scoring=label_free_score, cv=KFold(4, shuffle=True, random_state=0))
     apart = cross_val_score(model, copied, scoring=label_free_score, cv=GroupKFold(4), groups=groups)
     assert leaking.mean() > 0.8

@@ -36,7 +36,7 @@ def test_left_out_scores_are_those_of_refits(d):
     X = np.vstack([X, X[:10], X[:10]])
     model = NeighboursDetector().fit(X)
     refits = [NeighboursDetector().fit(np.delete(X, i, axis=0)).score_samples(X[[i]])[0] for i in range(len(X))]
-    np.testing.assert_allclose(model.loo_scores_, refits, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.calibration_scores_, refits, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -49,7 +49,7 @@ def test_left_out_groups_are_those_of_refits(sparse, d, size):
     model = NeighboursDetector().fit(X, groups=groups)
     for i in range(0, n, n // 60):
         refit = NeighboursDetector().fit(X[groups != groups[i]]).score_samples(X[[i]])[0]
-        assert model.loo_scores_[i] == pytest.approx(refit, rel=1e-9), i
+        assert model.calibration_scores_[i] == pytest.approx(refit, rel=1e-9), i
 
 
 def test_no_answer_depends_on_what_is_asked_together_and_copies_are_at_no_distance():

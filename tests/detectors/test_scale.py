@@ -13,12 +13,12 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     ConformalDetector,
+    FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
-    SlabCollapseWarning,
     TrimmedDetector,
 )
 
@@ -69,7 +69,7 @@ def test_a_scale_that_was_given_is_not_warned_of(name):
 def test_an_accepted_stranger_is_warned_of_and_rejected_once_the_remedy_is_taken():
     X = with_outliers()
     for model in (KernelDensityDetector(), SVDD(kernel="linear")):
-        with pytest.warns(SlabCollapseWarning, match="In column x[012] and 2 others a few extreme rows set the scale"):
+        with pytest.warns(FitWarning, match="In column x[012] and 2 others a few extreme rows set the scale"):
             assert (model.fit(X).predict(FAR) == 1).any()
         assert scale_warnings(model, X[3:]) == []
         assert (model.predict(FAR) == -1).all()
@@ -85,7 +85,7 @@ def test_the_column_is_named_and_one_is_enough():
     assert "In column 'price' a few extreme rows" in scale_warnings(OneClassSVM(), X)[0]
     # A view of ranks is made by no few rows.
     assert not scale_warnings(AutoSlabSVM(), X)
-    with pytest.warns(SlabCollapseWarning, match=r"Class 1.*column 'price' a few extreme rows set the scale"):
+    with pytest.warns(FitWarning, match=r"Class 1.*column 'price' a few extreme rows set the scale"):
         OpenSetClassifier().fit(X, np.arange(300) % 2)
 
 

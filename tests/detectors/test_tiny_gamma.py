@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
+from slabsvm import SVDD, FitWarning, OneClassSlabSVM, OneClassSVM
 from slabsvm.data.distinct import distinct_rows
 
 pytestmark = pytest.mark.numeric
@@ -38,8 +38,8 @@ def keeping(model: type) -> type:
 
 def fitted(name: str, X: np.ndarray, delta: float, tol: float) -> tuple[object, list[str]]:
     model, parameters = MODELS[name]
-    detector = keeping(model)(gamma=gamma_for(X, delta), tol=tol, offsets="training", **parameters)
-    with warnings.catch_warnings(record=True, action="ignore", category=SlabCollapseWarning) as told:
+    detector = keeping(model)(gamma=gamma_for(X, delta), tol=tol, calibration="training", **parameters)
+    with warnings.catch_warnings(record=True, action="ignore", category=FitWarning) as told:
         warnings.simplefilter("always", ConvergenceWarning)
         detector.fit(X)
     return detector, [str(warning.message) for warning in told if warning.category is ConvergenceWarning]
@@ -100,7 +100,7 @@ def test_a_tolerance_that_nearly_any_solution_meets_is_told_and_the_advised_one_
 @pytest.mark.parametrize("gamma", [1e-8, 1e-10])
 def test_a_slab_of_tiny_gamma_that_tells_samples_apart_is_not_said_to_have_no_width(gamma):
     X = np.random.default_rng(0).normal(size=(150, 2))
-    with warnings.catch_warnings(action="error", category=SlabCollapseWarning):
+    with warnings.catch_warnings(action="error", category=FitWarning):
         model = OneClassSlabSVM(gamma=gamma, tol=1e-15).fit(X)
     # What it accepts is what it accepts at a gamma where nobody doubts it.
     wide = OneClassSlabSVM(gamma=1e-5, tol=1e-15).fit(X)
@@ -118,7 +118,7 @@ def test_equal_samples_are_warned_of_once_and_not_for_their_tolerance():
 
 def test_every_smaller_gamma_gives_the_sphere_of_the_linear_kernel():
     X, strangers = samples(120), 3 * samples(400)
-    sphere = SVDD(kernel="linear", nu=0.1, offsets="training", tol=1e-12).fit(X)
+    sphere = SVDD(kernel="linear", nu=0.1, calibration="training", tol=1e-12).fit(X)
     for delta in (1e-4, 1e-6, 1e-8):
-        model = OneClassSVM(gamma=gamma_for(X, delta), nu=0.1, offsets="training", tol=1e-14).fit(X)
+        model = OneClassSVM(gamma=gamma_for(X, delta), nu=0.1, calibration="training", tol=1e-14).fit(X)
         assert np.mean(model.predict(strangers) == sphere.predict(strangers)) >= 0.995

@@ -99,7 +99,7 @@ def test_rows_beyond_the_upper_plane_rank_above_strangers() -> None:
     beyond = model.decision_function(X[learned])
     assert (beyond < 0).all()
     assert beyond.min() > model.decision_function(np.full((1, 4), 6.0))[0]
-    rarest = np.quantile(model.loo_decisions_, 0.005)
+    rarest = np.quantile(model.calibration_decisions_, 0.005)
     assert beyond.min() >= rarest
 
 
@@ -128,7 +128,7 @@ def test_ranking_moves_no_plane() -> None:
 def test_left_out_rows_out_of_reach_are_told_apart_by_their_distance() -> None:
     X = np.vstack([clouds(200, 2), [[30.0, 0.0], [0.0, 60.0], [-90.0, 0.0]]])
     model = OneClassSlabSVM(gamma=1.0).fit(X)
-    decisions = model.loo_decisions_[-3:]
+    decisions = model.calibration_decisions_[-3:]
     assert (np.diff(decisions) < 0).all()
     # Each is what a model of the other rows says of it, but for what leaving it out changes in these.
     others = OneClassSlabSVM(gamma=1.0).fit(X[:-3])

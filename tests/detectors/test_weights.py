@@ -10,9 +10,9 @@ import problems
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
+    FitWarning,
     NeighboursDetector,
     OneClassSVM,
-    SlabCollapseWarning,
 )
 
 EVERY = {**problems.FAMILY, "AutoSlabSVM": AutoSlabSVM}
@@ -32,7 +32,7 @@ def heavy(weight: float, n: int = 300) -> np.ndarray:
 @pytest.mark.parametrize("name", EVERY)
 def test_one_weight_that_outweighs_all_others_is_warned_of(name, X):
     model = EVERY[name]()
-    with pytest.warns(SlabCollapseWarning, match=UNEVEN):
+    with pytest.warns(FitWarning, match=UNEVEN):
         model.fit(X, sample_weight=heavy(1000.0))
     # A quarter and more of the new rows are lost.
     assert (model.predict(np.random.default_rng(1).normal(size=(2000, 3))) == 1).mean() < 0.7
@@ -41,13 +41,13 @@ def test_one_weight_that_outweighs_all_others_is_warned_of(name, X):
 
 
 def test_no_sparse_rows_hide_it(X):
-    with pytest.warns(SlabCollapseWarning, match=UNEVEN):
+    with pytest.warns(FitWarning, match=UNEVEN):
         OneClassSVM().fit(sp.csr_array(X), sample_weight=heavy(1000.0))
 
 
 def test_one_calibration_row_that_outweighs_all_others_is_warned_of(X):
     detector = ConformalDetector(OneClassSVM(), alpha=0.1, random_state=1)
-    with pytest.warns(SlabCollapseWarning, match="samples of weights as uneven as these are worth 1"):
+    with pytest.warns(FitWarning, match="samples of weights as uneven as these are worth 1"):
         detector.fit(X, sample_weight=heavy(1000.0))
     assert (detector.predict(np.random.default_rng(1).normal(size=(2000, 3))) == 1).mean() < 0.65
 
@@ -58,7 +58,7 @@ def test_heavy_rows_of_those_that_were_not_learned_are_warned_of_too(X):
     other = int(np.setdiff1d(np.arange(300), drawn)[0])
     weights = np.ones(300)
     weights[other] = 1e6
-    with pytest.warns(SlabCollapseWarning, match="200 samples of weights as uneven as these are worth 1 "):
+    with pytest.warns(FitWarning, match="200 samples of weights as uneven as these are worth 1 "):
         model.fit(X, sample_weight=weights)
     # Only the threshold's rows matter.
     weights[other], weights[drawn[0]] = 1.0, 1000.0
@@ -69,7 +69,7 @@ def test_heavy_rows_of_those_that_were_not_learned_are_warned_of_too(X):
 @pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector])
 def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy_that_keeps_the_recall(make, X):
     weights, new = np.random.default_rng(1).integers(1, 11, 300), np.random.default_rng(2).normal(size=(2000, 3))
-    with pytest.warns(SlabCollapseWarning, match=COPIES):
+    with pytest.warns(FitWarning, match=COPIES):
         model = make().fit(X, sample_weight=weights)
     assert (model.predict(new) == 1).mean() < 0.7
     assert "ConformalDetector(model, alpha=0.1)." in model.warning_
@@ -84,7 +84,7 @@ def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy
 
 @pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector])
 def test_rows_of_numbers_that_were_given_three_times_are_warned_of_unless_all_were(make, X):
-    with pytest.warns(SlabCollapseWarning, match=COPIES):
+    with pytest.warns(FitWarning, match=COPIES):
         model = make().fit(np.concatenate([X, X, X[1:]]))
     assert "give each once" in model.warning_
     assert (model.predict(np.random.default_rng(2).normal(size=(2000, 3))) == 1).mean() < 0.75

@@ -32,7 +32,7 @@ def labels(ax):
 @pytest.mark.warns("of the training samples are support vectors")
 def test_a_boundary_shows_planes_rows_and_what_holds_them(X):
     plane = pd.DataFrame(X[:, :2] * [1.0, 50.0], columns=["width", "height"])
-    model = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0, nu_upper=0.1, offsets="training")).fit(plane)
+    model = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0, nu_upper=0.1, calibration="training")).fit(plane)
     display = SlabBoundaryDisplay.from_estimator(model, plane, grid_resolution=80)
     assert display.planes == (model[-1].rho_lower_, model[-1].rho_upper_)
     grid = pd.DataFrame({"width": display.xx0.ravel(), "height": display.xx1.ravel()})
@@ -95,7 +95,7 @@ def test_displays_look_into_pipelines_and_searches(X):
     boundary = SlabBoundaryDisplay.from_estimator(search, X[:, :2], grid_resolution=20)
     assert boundary.planes == (best[-1].rho_lower_, best[-1].rho_upper_)
     hill = histograms_of(search, X[:5, :2])[0]
-    assert np.array_equal(hill.learned, best[-1].loo_scores_)
+    assert np.array_equal(hill.learned, best[-1].calibration_scores_)
     assert np.array_equal(hill.new, best[-1].project(best[0].transform(X[:5, :2])))
 
     calibrated = make_pipeline(StandardScaler(), ConformalDetector()).fit(X[:80])

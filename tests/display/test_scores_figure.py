@@ -13,11 +13,11 @@ from sklearn.preprocessing import StandardScaler
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
+    FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
     OneClassSlabSVM,
     OneClassSVM,
-    SlabCollapseWarning,
 )
 from slabsvm.display import draw_scores
 
@@ -46,9 +46,9 @@ def test_one_plane_stands_among_the_left_out_scores(model, X):
     (hill,) = hills(axes)
     assert hill.sum() == pytest.approx(100)
     edges = filled(axes)[0].get_data().edges
-    inside = (model.loo_scores_ > edges[1]) & (model.loo_scores_ < edges[-2])
+    inside = (model.calibration_scores_ > edges[1]) & (model.calibration_scores_ < edges[-2])
     assert hill[1:-1].sum() == pytest.approx(100 * inside.mean())
-    accepted = np.mean(model.loo_decisions_ >= 0)
+    accepted = np.mean(model.calibration_decisions_ >= 0)
     (text,) = axes.get_legend().get_texts()
     assert text.get_text() == f"{len(X)} training rows, each left out: {accepted:.1%} accepted"
 
@@ -93,14 +93,14 @@ def test_rows_without_weight_and_rows_that_are_all_equal_are_drawn(X):
     n_known = int(np.count_nonzero(np.arange(len(X)) % 3))
     (text,) = draw_scores(weighted).axes[0].get_legend().get_texts()
     assert text.get_text().startswith(f"{n_known} training rows")
-    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
+    with warnings.catch_warnings(action="ignore", category=FitWarning):
         equal = OneClassSlabSVM().fit(np.ones((20, 3)))
     assert hills(draw_scores(equal).axes[0])[0].sum() == pytest.approx(100)
 
 
 def test_models_without_left_out_scores_are_refused(X):
-    for model in (OneClassSVM(offsets="training", gamma=0.01), IsolationForest()):
-        with pytest.raises(ValueError, match=rf"{type(model).__name__} has no .* offsets='leave-one-out'"):
+    for model in (OneClassSVM(calibration="training", gamma=0.01), IsolationForest()):
+        with pytest.raises(ValueError, match=rf"{type(model).__name__} has no .* calibration='auto'"):
             draw_scores(model.fit(X + 9))
     with pytest.raises(NotFittedError):
         draw_scores(OneClassSlabSVM())

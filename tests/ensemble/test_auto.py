@@ -18,11 +18,10 @@ import problems
 from positives import grouped
 from slabsvm import (
     AutoSlabSVM,
-    CalibrationWarning,
+    FitWarning,
     NeighboursDetector,
     NormalScores,
     OneClassSVM,
-    SlabCollapseWarning,
 )
 from texts import texts
 
@@ -131,8 +130,8 @@ def test_a_rate_may_be_asked_for_after_the_fit():
     for alpha in (0.0, 1.0, -1):
         with pytest.raises(ValueError, match="rate between 0 and 1"):
             model.predict(new, alpha=alpha)
-    with pytest.raises(AttributeError, match="needs a fit with offsets='leave-one-out'"):
-        AutoSlabSVM(offsets="training").fit(train).p_values(new)
+    with pytest.raises(AttributeError, match="needs a fit with calibration='auto'"):
+        AutoSlabSVM(calibration="training").fit(train).p_values(new)
 
 
 @pytest.mark.slow
@@ -140,7 +139,7 @@ def test_a_rate_may_be_asked_for_after_the_fit():
 def test_p_values_count_rows_by_weight(X):
     times = np.random.default_rng(0).integers(0, 4, len(X))
     weighted = AutoSlabSVM().fit(X, sample_weight=times)
-    below = weighted.loo_scores_[:, None] <= weighted.score_samples(X)
+    below = weighted.calibration_scores_[:, None] <= weighted.score_samples(X)
     # A row of weight 3 is three rows.
     expected = (1 + (times[:, None] * below).sum(axis=0)) / (1 + times.sum())
     np.testing.assert_allclose(weighted.p_values(X), expected)
@@ -152,16 +151,16 @@ def test_it_names_the_outliers_among_its_rows(X):
     model = AutoSlabSVM().fit(Y)
     outliers = model.training_outliers()
     assert outliers[0] == len(X)
-    np.testing.assert_array_equal(np.sort(outliers), np.flatnonzero(model.loo_decisions_ < 0))
-    assert (np.diff(model.loo_decisions_[outliers]) >= 0).all()
+    np.testing.assert_array_equal(np.sort(outliers), np.flatnonzero(model.calibration_decisions_ < 0))
+    assert (np.diff(model.calibration_decisions_[outliers]) >= 0).all()
     assert 0.05 < len(outliers) / len(Y) < 0.15
 
 
 @pytest.mark.slow
 def test_a_recall_that_so_few_samples_cannot_promise_is_warned_of(X):
-    with pytest.warns(CalibrationWarning, match=r"recall=0\.999 is more than 40 distinct.*recall of 0\.976 at most"):
+    with pytest.warns(FitWarning, match=r"recall=0\.999 is more than 40 distinct.*recall of 0\.976 at most"):
         AutoSlabSVM(recall=0.999).fit(np.repeat(np.random.default_rng(0).normal(size=(40, 8)), 2, axis=0))
-    with warnings.catch_warnings(action="error", category=CalibrationWarning):
+    with warnings.catch_warnings(action="error", category=FitWarning):
         AutoSlabSVM(recall=0.99).fit(X)
 
 
@@ -179,7 +178,8 @@ def test_progress_counts_every_fit_and_what_it_raises_is_raised(X):
     with pytest.raises(RuntimeError, match="no 1"):
         AutoSlabSVM(progress=refuse).fit(X)
     told = []
-    model = AutoSlabSVM(progress=lambda *counts: told.append(counts)).fit(np.vstack([X + 0.01 * k for k in range(4)]))
+    Y = np.random.default_rng(7).normal(size=(4 * len(X), X.shape[1]))
+    model = AutoSlabSVM(progress=lambda *counts: told.append(counts)).fit(Y)
     n_fits = len(model.members_)
     assert [counts[:2] for counts in told] == [(done, n_fits) for done in range(1, n_fits + 1)]
     assert all(left > 0 for *_, left in told[:-1])
@@ -220,8 +220,8 @@ FEW_VALUES = {
 def test_rows_that_repeat_what_was_learned_are_accepted(name):
     generator, draw = np.random.default_rng(0), FEW_VALUES[name]
     X, new = (draw(generator, n).astype(float) for n in (900, 2000))
-    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
-        warnings.simplefilter("ignore", CalibrationWarning)
+    with warnings.catch_warnings(action="ignore", category=FitWarning):
+        warnings.simplefilter("ignore", FitWarning)
         model = AutoSlabSVM().fit(X)
     # One value may have a tenth of all rows.
     assert (model.predict(new) == 1).mean() > 0.8
@@ -236,7 +236,7 @@ def test_rows_that_repeat_what_was_learned_rank_above_those_that_were_never_seen
     X = np.hstack([np.eye(4)[generator.choice(4, 1000, p=of_four)] for of_four in chances])
     rows, places = np.unique(np.concatenate([X, all_of_four(64)]), axis=0, return_inverse=True)
     seen = np.isin(np.arange(len(rows)), places[:1000])
-    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
+    with warnings.catch_warnings(action="ignore", category=FitWarning):
         decisions = AutoSlabSVM().fit(X).decision_function(rows)
     assert 0.5 < seen.mean() < 0.95
     assert roc_auc_score(seen, decisions) > 0.9
@@ -248,7 +248,7 @@ def all_of_four(n_rows):
 
 @pytest.mark.warns("distinct sample can promise")
 def test_rows_that_are_all_equal_are_warned_of():
-    with pytest.warns(SlabCollapseWarning, match="All rows are the same point"):
+    with pytest.warns(FitWarning, match="All rows are the same point"):
         model = AutoSlabSVM().fit(np.ones((20, 3)))
     assert model.predict([[1.0, 1.0, 1.0]])[0] == 1
 
@@ -297,14 +297,14 @@ def test_a_weight_means_repetition(sparse, X):
     X[40:] = X[:20]
     times = generator.integers(0, 4, len(X))
     rows = sp.csr_array if sparse else np.asarray
-    with warnings.catch_warnings(action="ignore", category=SlabCollapseWarning):
-        warnings.simplefilter("ignore", CalibrationWarning)
+    with warnings.catch_warnings(action="ignore", category=FitWarning):
+        warnings.simplefilter("ignore", FitWarning)
         weighted = AutoSlabSVM().fit(rows(X), sample_weight=times)
         repeated = AutoSlabSVM().fit(rows(np.repeat(X, times, axis=0)))
     new = rows(generator.permuted(X, axis=0))
     np.testing.assert_allclose(weighted.decision_function(new), repeated.decision_function(new), rtol=1e-6, atol=1e-6)
-    assert np.isnan(weighted.loo_decisions_[times == 0]).all()
-    assert not np.isnan(weighted.loo_decisions_[times > 0]).any()
+    assert np.isnan(weighted.calibration_decisions_[times == 0]).all()
+    assert not np.isnan(weighted.calibration_decisions_[times > 0]).any()
     with pytest.raises(ValueError, match=r"weights (are zero|must contain at least one non-zero)"):
         AutoSlabSVM().fit(rows(X), sample_weight=np.zeros(len(X)))
 
@@ -330,7 +330,9 @@ def test_folds_depend_on_neither_the_order_of_rows_nor_their_copies_and_are_repo
     model = AutoSlabSVM(progress=lambda *steps: told.append(steps)).fit(rows)
     shuffled = np.random.default_rng(1).permutation(45)
     assert AutoSlabSVM().fit(rows[shuffled]).offset_ == model.offset_
-    np.testing.assert_array_equal(AutoSlabSVM().fit(rows[shuffled]).loo_scores_, model.loo_scores_[shuffled])
+    np.testing.assert_array_equal(
+        AutoSlabSVM().fit(rows[shuffled]).calibration_scores_, model.calibration_scores_[shuffled]
+    )
     weighted = AutoSlabSVM().fit(rows, sample_weight=np.where(np.arange(45) < 5, 2.0, 1.0))
     copied = AutoSlabSVM().fit(np.concatenate([rows, rows[:5]]))
     assert copied.offset_ == pytest.approx(weighted.offset_, rel=1e-9)
@@ -366,8 +368,8 @@ def test_of_few_large_groups_some_rows_of_each_are_learned_and_all_are_judged():
     model = AutoSlabSVM().fit(X, groups=groups)
     # 50 of each group's 120 rows; neighbours in thirds have 30 groups of these.
     assert {member.detector.n_samples_fit_ for member in model.model_.combination.members} == {2000, 1500}
-    assert len(model.loo_scores_) == len(X)
-    assert np.isfinite(model.loo_scores_).all()
+    assert len(model.calibration_scores_) == len(X)
+    assert np.isfinite(model.calibration_scores_).all()
     assert model.n_samples_fit_ == len(X)
     new, _ = grouped(4000, 1, d=5, spread=0.2, seed=2)
     assert abs((model.predict(new) == 1).mean() - model.expected_recall_) < 3 * model.expected_recall_error_

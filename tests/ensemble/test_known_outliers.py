@@ -113,7 +113,7 @@ def said_without(model, training):
         rows = member.taken(view.transform(training.samples))
         refit = clone(member.detector)
         refit.fit_training(refit.training(rows, training.distinct.weights, None), part=True)
-        found.append(-member.surprise.of_learned(refit.loo_scores_))
+        found.append(-member.surprise.of_learned(refit.calibration_scores_))
     return np.column_stack(found)
 
 
@@ -137,9 +137,9 @@ def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
         left_out[fold == number] = refit.score_samples(rows[fold == number])
     np.testing.assert_array_equal(np.sort(left_out), member.surprise.shares.scores)
     share = share_of(len(Z), of_features=False)
-    total = (1 - share) * plain.loo_scores_[training.distinct.representatives]
+    total = (1 - share) * plain.calibration_scores_[training.distinct.representatives]
     total -= share * np.maximum(member.surprise.of_learned(left_out), 1.0)
-    np.testing.assert_allclose(model.loo_scores_[training.distinct.representatives], total, rtol=1e-9)
+    np.testing.assert_allclose(model.calibration_scores_[training.distinct.representatives], total, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_one_known_outlier_and_copies_of_it_are_enough():
 def test_neither_the_order_of_rows_nor_that_of_outliers_matters(model):
     turned = AutoSlabSVM().fit(X[::-1], known_outliers=Z[::-1])
     np.testing.assert_array_equal(turned.score_samples(NEW), model.score_samples(NEW))
-    np.testing.assert_array_equal(turned.loo_scores_[::-1], model.loo_scores_)
+    np.testing.assert_array_equal(turned.calibration_scores_[::-1], model.calibration_scores_)
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_known_positives_are_learned_and_judge_nothing(rows):
         good = normal(rows, seed)
         taught = AutoSlabSVM().fit(good, known_outliers=Z, known_positives=strange)
         untaught = AutoSlabSVM().fit(good, known_outliers=Z)
-        assert taught.loo_scores_.shape == (rows,)
+        assert taught.calibration_scores_.shape == (rows,)
         assert taught.n_samples_fit_ == rows
         assert taught.score_samples(strange + 0.05).mean() > untaught.score_samples(strange + 0.05).mean() + 1
         # Had they a say, 20 strange rows of 470 would make the threshold more lenient.
@@ -210,8 +210,8 @@ def test_groups_are_left_out_whole():
     names = np.repeat(np.arange(60), 5)
     near = np.repeat(normal(60, 7), 5, axis=0) + 0.01 * normal(300, 8)
     found = AutoSlabSVM().fit(near, groups=names, known_outliers=Z, known_positives=outliers(3, 9) - 1)
-    assert found.loo_scores_.shape == (300,)
-    assert np.isfinite(found.loo_scores_).all()
+    assert found.calibration_scores_.shape == (300,)
+    assert np.isfinite(found.calibration_scores_).all()
     assert (found.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.1)
     assert (found.predict(BAD) == -1).mean() > 0.5
 
@@ -230,7 +230,7 @@ def test_of_many_rows_a_sample_is_learned_and_the_others_put_the_threshold():
     many = normal(3000, 11)
     sampled = AutoSlabSVM(max_fit_samples=500).fit(many, known_outliers=Z, known_positives=BAD[:3])
     assert len(sampled.sample_) == 500
-    assert np.isfinite(sampled.loo_scores_).all()
+    assert np.isfinite(sampled.calibration_scores_).all()
     assert (sampled.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.02)
     assert (sampled.predict(BAD) == -1).mean() > 0.6
 

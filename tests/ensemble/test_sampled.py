@@ -72,14 +72,14 @@ def test_scores_without_themselves_are_those_of_all_rows():
     X = rows(3000)
     model = quick().fit(X)
     others = np.setdiff1d(np.arange(3000), model.sample_)
-    np.testing.assert_allclose(model.loo_decisions_[others], model.decision_function(X[others]), atol=1e-12)
+    np.testing.assert_allclose(model.calibration_decisions_[others], model.decision_function(X[others]), atol=1e-12)
     # Rows that were drawn score as if they had not been: for the most part lower than with themselves.
-    assert (model.loo_scores_[model.sample_] <= model.score_samples(X[model.sample_]) + 0.02).mean() > 0.95
+    assert (model.calibration_scores_[model.sample_] <= model.score_samples(X[model.sample_]) + 0.02).mean() > 0.95
     assert len(model.training_outliers()) == pytest.approx(300, abs=20)
     # By 3,000 rows, of which 300 by leave-one-out.
     new = rows(5000, 1)
     assert (model.p_values(new) <= 0.1).mean() == pytest.approx(0.1, abs=0.025)
-    assert not hasattr(quick(offsets="training").fit(X), "loo_scores_")
+    assert not hasattr(quick(calibration="training").fit(X), "calibration_scores_")
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_threads_and_seeds_and_weights():
     assert recall == pytest.approx(0.9, abs=2e-3)
     # A new row has one of as many gaps as there are others.
     assert abs(recall - weighted.expected_recall_) <= 1 / (len(others) + 1)
-    assert (np.isnan(weighted.loo_scores_) == (weights == 0)).all()
+    assert (np.isnan(weighted.calibration_scores_) == (weights == 0)).all()
 
 
 def test_a_value_that_is_no_number_is_refused_in_rows_that_are_not_learned():
@@ -165,9 +165,9 @@ def test_few_rows_of_many_that_count_are_learned_whole():
     model = quick().fit(X, sample_weight=weights)
     alone = AutoSlabSVM().fit(X[counted], sample_weight=weights[counted])
     assert model.sample_ is None
-    assert model.n_samples_fit_ == len(model.loo_scores_) == 1000
-    np.testing.assert_array_equal(model.loo_scores_[counted], alone.loo_scores_)
-    assert np.isnan(np.delete(model.loo_scores_, counted)).all()
+    assert model.n_samples_fit_ == len(model.calibration_scores_) == 1000
+    np.testing.assert_array_equal(model.calibration_scores_[counted], alone.calibration_scores_)
+    assert np.isnan(np.delete(model.calibration_scores_, counted)).all()
     np.testing.assert_array_equal(model.training_outliers(), counted[alone.training_outliers()])
     np.testing.assert_array_equal(model.p_values(X), alone.p_values(X))
 
@@ -192,7 +192,7 @@ def test_dask_arrays_give_the_same_model_however_they_are_divided():
     few = da.from_array(X[:200], chunks=(50, -1))
     whole = quick().fit(few)
     assert whole.sample_ is None
-    np.testing.assert_array_equal(whole.loo_scores_, quick().fit(X[:200]).loo_scores_)
+    np.testing.assert_array_equal(whole.calibration_scores_, quick().fit(X[:200]).calibration_scores_)
     with pytest.raises(ValueError, match="at least 10"):
         quick().fit(few[:5])
     with pytest.raises(ValueError, match=r"(?i)weights.*zero"):

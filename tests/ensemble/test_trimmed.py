@@ -118,7 +118,7 @@ def test_shares_of_features_add_up_to_decisions():
 
 def test_detectors_without_left_out_scores_are_refused():
     X, _ = contaminated(0.1)
-    for model in (TrimmedDetector(ScikitOneClassSVM()), TrimmedDetector(judge=OneClassSVM(offsets="training"))):
+    for model in (TrimmedDetector(ScikitOneClassSVM()), TrimmedDetector(judge=OneClassSVM(calibration="training"))):
         with pytest.raises(ValueError, match=r"needs the leave-one-out.*such as OneClassSVM"):
             model.fit(X)
     with pytest.raises(ValueError, match=r"'trim' parameter of TrimmedDetector must be a float in the range"):

@@ -165,7 +165,7 @@ def test_it_draws_what_the_library_says_whatever_is_done_with_it(opened, tmp_pat
 @pytest.mark.slow
 def test_a_link_holds_the_state_and_one_that_no_page_can_show_is_none(opened):
     page = opened()
-    page.click("label[for=offsets-training]")
+    page.click("label[for=calibration-training]")
     linked = page.evaluate("slabsvm.link.decode(slabsvm.link.encode(slabsvm.session.state))")
     assert linked == state(page)
     decoded = [page.evaluate("(text) => slabsvm.link.decode(text)", f"#{urlencode(SOUND | one)}") for one in UNSOUND]

@@ -76,7 +76,7 @@ def asked(seed: int) -> dict[str, Any]:
             "nu_lower": round(float(rng.uniform(0.02, 0.5)), 3),
             "nu_upper": round(float(rng.uniform(0.005, 0.3)), 3),
             "epsilon": float(rng.choice([0.0, 0.3, 2 / 3, 2 / 3, 0.9, 1.5])),
-            "offsets": str(rng.choice(["leave-one-out", "leave-one-out", "training"])),
+            "calibration": str(rng.choice(["auto", "auto", "training"])),
         },
         "grid": {"x": [low[0], high[0], 21], "y": [low[1], high[1], 17]},
     }
@@ -193,9 +193,11 @@ def test_a_hundred_problems_have_the_same_answers_to_a_millionth(problems):
         assert off < ALLOWED, question["parameters"]
         assert answer["status"] == found.model.status_
         assert answer["relative_gap"] < ALLOWED
-        if found.model.offsets == "leave-one-out":
+        if found.model.calibration == "auto":
             left_out = np.array(answer["points"]["left_out"])
-            assert np.abs(left_out - found.model.loo_scores_).max() < ALLOWED * found.unit, question["parameters"]
+            assert np.abs(left_out - found.model.calibration_scores_).max() < ALLOWED * found.unit, question[
+                "parameters"
+            ]
 
 
 def test_they_have_the_same_recall_and_are_warned_of_in_the_same_words(problems):

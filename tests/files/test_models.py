@@ -123,7 +123,7 @@ def test_a_detector_of_a_kernel_comes_back_to_the_last_bit(detector, kernel, spa
     assert loaded.get_params() == model.get_params()
     # What only a fit reads is not kept.
     assert set(vars(model)) - set(vars(loaded)) == {"_weight_unit"}
-    np.testing.assert_array_equal(loaded.loo_decisions_, model.loo_decisions_)
+    np.testing.assert_array_equal(loaded.calibration_decisions_, model.calibration_decisions_)
 
 
 @pytest.mark.parametrize("detector", BY_KERNEL)
@@ -136,18 +136,18 @@ def test_a_detector_of_a_kernel_matrix_comes_back(detector, path):
     "model",
     [
         OneClassSlabSVM(epsilon=0),
-        OneClassSlabSVM(offsets="training", ranking="centre"),
+        OneClassSlabSVM(calibration="training", ranking="centre"),
         OneClassSlabSVM(epsilon=1.5, gamma=np.float64(0.1)),
         OneClassSlabSVM(gamma=1e12),
         SVDD(C=0.1),
         KernelDensityDetector(),
         NeighboursDetector(),
         make_pipeline(NormalScores(), OneClassSVM()),
-        KernelPCADetector(offsets="training", n_components=2),
+        KernelPCADetector(calibration="training", n_components=2),
         TrimmedDetector(),
         TrimmedDetector(make_pipeline(StandardScaler(), SVDD()), trim=0.3),
         AutoSlabSVM(),
-        AutoSlabSVM(offsets="training"),
+        AutoSlabSVM(calibration="training"),
         AutoSlabSVM(max_fit_samples=40, progress=print),
         ConformalDetector(),
         ConformalDetector(KernelDensityDetector()),
@@ -247,7 +247,7 @@ def test_what_only_training_needs_can_be_left_out(path):
     loaded = load(path)
     assert_alike(model, loaded, NEW)
     with pytest.raises(AttributeError, match="not in a file that was saved with training=False"):
-        assert loaded.loo_decisions_ is None
+        assert loaded.calibration_decisions_ is None
 
 
 @pytest.mark.parametrize(

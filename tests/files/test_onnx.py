@@ -53,7 +53,7 @@ FAMILY = {
     "slab above": OneClassSlabSVM(epsilon=1.5),
     "slab, distance from its centre": OneClassSlabSVM(ranking="centre"),
     "slab without an upper plane": OneClassSlabSVM(epsilon=0),
-    "slab, training planes": OneClassSlabSVM(offsets="training"),
+    "slab, training planes": OneClassSlabSVM(calibration="training"),
     "one-class SVM": OneClassSVM(),
     "SVDD": SVDD(),
     "kernel PCA": KernelPCADetector(n_components=2),

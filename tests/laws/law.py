@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis.strategies import SearchStrategy
 from sklearn.exceptions import ConvergenceWarning
 
-from slabsvm import CalibrationWarning, SlabCollapseWarning
+from slabsvm import FitWarning
 
 # The same examples on every run; what a failure prints repeats it.
 CHECK = settings(
@@ -76,7 +76,7 @@ def law(
 def only_our_warnings() -> Iterator[None]:
     """Let a fit say what is odd about it, and take any other warning for an error."""
     with catch_warnings(action="error"):
-        for ours in (SlabCollapseWarning, CalibrationWarning, ConvergenceWarning):
+        for ours in (FitWarning, FitWarning, ConvergenceWarning):
             simplefilter("ignore", ours)
         yield
 

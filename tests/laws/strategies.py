@@ -25,7 +25,7 @@ EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)
 FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector)
 WITHOUT_KERNEL = (KernelDensityDetector, NeighboursDetector)
 # Of a slab whose scores and planes are compared with another one's.
-plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e-8}
+plainly: dict[str, Any] = {"calibration": "training", "ranking": "centre", "tol": 1e-8}
 
 
 def quadratic(X: Any, Z: Any) -> Any:

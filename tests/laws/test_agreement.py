@@ -104,7 +104,7 @@ def test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision(
 ) -> None:
     rows = tuple((7 * row) % (5 * strategies.N_ROWS) for row in range(count))
     large = strategies.Many(**({part.name: getattr(problem, part.name) for part in fields(problem)} | {"rows": rows}))
-    how = {"offsets": "training", "ranking": "centre", "tol": tol}
+    how = {"calibration": "training", "ranking": "centre", "tol": tol}
     with only_our_warnings():
         one, other = large.slab(**how, cache_size=megabytes), large.slab(**how)
     for each in (one, other):

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.numeric
 parameters = st.fixed_dictionaries(
     {},
     optional={
-        "offsets": st.sampled_from(["training", "leave-one-out"]),
+        "calibration": st.sampled_from(["training", "auto"]),
         "ranking": st.sampled_from(["two-sided", "centre"]),
     },
 )
@@ -55,13 +55,13 @@ def test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign(
         assert np.isfinite(decisions).all()
     with only_our_warnings():
         again = clone(one).fit_predict(problem.X, sample_weight=problem.sample_weight)
-    left_out = one.offsets == "leave-one-out"
-    own = one.loo_decisions_ if left_out else one.decision_function(problem.X)
+    left_out = one.calibration == "auto"
+    own = one.calibration_decisions_ if left_out else one.decision_function(problem.X)
     # What has no weight is not learned, and as any new row.
     own = np.where(np.isnan(own), one.decision_function(problem.X), own)
     np.testing.assert_array_equal(again, np.where(own >= 0, 1, -1))
     assert one.n_samples_fit_ == len(problem)
-    assert hasattr(one, "loo_scores_") == hasattr(one, "loo_decisions_") == left_out
+    assert hasattr(one, "calibration_scores_") == hasattr(one, "calibration_decisions_") == left_out
     if model is OneClassSlabSVM:
         along = one.project(problem.new)
         within = (along >= one.rho_lower_) & (along <= one.rho_upper_)

@@ -77,4 +77,4 @@ nearly_no_slab = Problem(
 @law(strategies.problems_of_all_kinds, examples=60, broken_by=[{"problem": nearly_no_slab}])
 def test_a_slabs_gap_is_that_of_its_multipliers_and_within_tol(problem: Problem) -> None:
     with only_our_warnings():
-        assert_certified(problem, problem.slab(offsets="training", ranking="centre"))
+        assert_certified(problem, problem.slab(calibration="training", ranking="centre"))

@@ -41,7 +41,7 @@ def refused_in_words(fit: Any) -> Any:
 @pytest.mark.slow
 @law(drawn(sizes=powers, kernels=strategies.NAMED, weights=some_weights), examples=60)
 def test_a_slab_of_any_scale_is_certified_or_refused_in_words(problem: Problem) -> None:
-    slab = refused_in_words(lambda: problem.slab(offsets="training", ranking="centre"))
+    slab = refused_in_words(lambda: problem.slab(calibration="training", ranking="centre"))
     if slab is not None:
         assert_certified(problem, slab)
         assert np.isfinite(slab.decision_function(problem.new)).all()
@@ -74,7 +74,7 @@ def test_an_indefinite_matrix_is_refused_or_its_certificate_is_true(problem: Pro
     K = 0.5 * (K + K.T)
     values = np.linalg.eigvalsh(K)
     largest = float(np.diagonal(K).max())
-    model = OneClassSlabSVM(**problem.parameters, offsets="training", ranking="centre")
+    model = OneClassSlabSVM(**problem.parameters, calibration="training", ranking="centre")
     with only_our_warnings():
         try:
             model.fit(K)

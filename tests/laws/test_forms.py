@@ -116,7 +116,7 @@ def assert_equal_to_the_last_bit(model: Any, problem: Problem, *, plain: Any, ot
     expected = one.decision_function(plain(problem.new))
     np.testing.assert_array_equal(again.decision_function(plain(problem.new)), expected)
     np.testing.assert_array_equal(one.decision_function(other(problem.new)), expected)
-    np.testing.assert_array_equal(again.loo_scores_, one.loo_scores_)
+    np.testing.assert_array_equal(again.calibration_scores_, one.calibration_scores_)
 
 
 @pytest.mark.slow

@@ -34,8 +34,8 @@ def assert_equal_to_the_last_bit(one: Any, other: Any, problem: Problem, places:
         return
     np.testing.assert_array_equal(other.decision_function(problem.new), one.decision_function(problem.new))
     assert other.offset_ == one.offset_
-    if one.offsets == "leave-one-out":
-        np.testing.assert_array_equal(other.loo_scores_, one.loo_scores_[places])
+    if one.calibration == "auto":
+        np.testing.assert_array_equal(other.calibration_scores_, one.calibration_scores_[places])
     assert getattr(other, "duality_gap_", None) == getattr(one, "duality_gap_", None)
 
 
@@ -44,7 +44,7 @@ def assert_equal_but_for_rounding(one: Any, other: Any, problem: Problem, places
         assert other == one
         return
     known = FOLDED * tolerances.largest(problem)
-    np.testing.assert_allclose(other.loo_scores_, one.loo_scores_[places], rtol=0, atol=known)
+    np.testing.assert_allclose(other.calibration_scores_, one.calibration_scores_[places], rtol=0, atol=known)
     assert other.offset_ == pytest.approx(one.offset_, rel=0, abs=known)
 
 
@@ -72,7 +72,7 @@ def test_rows_given_twice_at_half_their_weights_teach_the_same_to_the_last_bit(p
     # Where one of them is left out, the other stays.
     weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
     one, twice = (
-        attempted(lambda X=X, w=w: model(**problem.kernel_of(model), offsets="training").fit(X, sample_weight=w))
+        attempted(lambda X=X, w=w: model(**problem.kernel_of(model), calibration="training").fit(X, sample_weight=w))
         for X, w in ((problem.X, weights), (np.tile(problem.X, (2, 1)), np.tile(weights / 2, 2)))
     )
     if isinstance(one, str):
@@ -100,7 +100,7 @@ def test_a_weight_of_three_is_three_rows_to_the_last_bit(problem: Problem, model
         else:
             assert_equal_to_the_last_bit(one, other, problem, places)
     if not isinstance(one, str):
-        assert (np.isnan(one.loo_scores_) == (weights == 0)).all()
+        assert (np.isnan(one.calibration_scores_) == (weights == 0)).all()
         here = weights > 0
         if here.sum() > 1:
             assert_equal_to_the_last_bit(one, learned(model, problem, problem.X[here], weights[here]), problem, here)
@@ -112,10 +112,10 @@ def test_a_kernel_matrix_times_a_power_of_four_gives_scores_times_it_to_the_last
 ) -> None:
     # Of another power of two a Cholesky factor would round otherwise.
     unit = 4.0**power
-    for offsets in ("training", "leave-one-out"):
+    for calibration in ("training", "auto"):
         with only_our_warnings():
-            one = problem.slab(offsets=offsets)
-            other = OneClassSlabSVM(**problem.parameters, offsets=offsets).fit(
+            one = problem.slab(calibration=calibration)
+            other = OneClassSlabSVM(**problem.parameters, calibration=calibration).fit(
                 unit * problem.given, sample_weight=problem.sample_weight
             )
         asked = problem.asked(problem.new)
@@ -176,10 +176,12 @@ def test_where_the_origin_is_does_not_matter_to_the_rbf_kernel(problem: Problem,
     tolerances.assert_same_slab(problem, one, other, new, new + moved)
 
 
-@law(drawn(epsilons=(0.0,)), st.sampled_from(["training", "leave-one-out"]), examples=30)
-def test_without_an_upper_plane_the_slab_is_the_one_class_svm_to_the_last_bit(problem: Problem, offsets: str) -> None:
+@law(drawn(epsilons=(0.0,)), st.sampled_from(["training", "auto"]), examples=30)
+def test_without_an_upper_plane_the_slab_is_the_one_class_svm_to_the_last_bit(
+    problem: Problem, calibration: str
+) -> None:
     with only_our_warnings():
-        slab, svm = problem.slab(offsets=offsets), problem.svm(offsets=offsets)
+        slab, svm = problem.slab(calibration=calibration), problem.svm(calibration=calibration)
     asked = problem.asked(problem.new)
     np.testing.assert_array_equal(svm.decision_function(asked), slab.decision_function(asked))
     np.testing.assert_array_equal(svm.dual_coef_, slab.dual_coef_)

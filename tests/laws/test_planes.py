@@ -31,7 +31,7 @@ def assert_a_quantile(scores: np.ndarray, shares: np.ndarray, plane: float, nu: 
 @law(strategies.problems_of_all_kinds, examples=50)
 def test_nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane(problem: Problem) -> None:
     with only_our_warnings():
-        slab = problem.slab(offsets="training")
+        slab = problem.slab(calibration="training")
     beta, (lower, upper), on_it = whole(slab, len(problem)), problem.nus, 2 * tolerances.of_plane(problem)
     s = (problem.K @ beta).astype(float)
     assert_a_quantile(s, problem.shares, slab.rho_lower_, lower, on_it)
@@ -46,7 +46,7 @@ def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> N
     with only_our_warnings():
         slab = problem.slab()
     counted = problem.shares > 0
-    left_out, shares, (lower, upper) = slab.loo_scores_[counted], problem.shares[counted], problem.nus
+    left_out, shares, (lower, upper) = slab.calibration_scores_[counted], problem.shares[counted], problem.nus
     # Of rows that repeat the larger of both scores puts the plane that faces away from the origin.
     learned, side = slab.project(problem.given)[counted], 1.0 if problem.epsilon < 1 else -1.0
     outer = np.where(copies(problem)[counted] > 1, side * np.maximum(side * left_out, side * learned), left_out)
@@ -87,7 +87,7 @@ def test_a_rivals_threshold_is_a_quantile_of_left_out_scores(problem: Problem, m
     if isinstance(one, str) or one.model_.infinity_warning:
         return
     counted = problem.shares > 0
-    assert problem.shares[counted & (one.loo_scores_ < one.offset_)].sum() <= nu + SHARES
+    assert problem.shares[counted & (one.calibration_scores_ < one.offset_)].sum() <= nu + SHARES
 
 
 def copies(problem: Problem) -> np.ndarray:
@@ -141,7 +141,9 @@ def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(probl
         one.duality_gap_ + known, refit.duality_gap_ + known, tolerances.largest(problem)
     )
     if beta[row] == 0:
-        assert one.loo_scores_[row] == pytest.approx(float(problem.K[row] @ beta), abs=tolerances.of_score(problem))
+        assert one.calibration_scores_[row] == pytest.approx(
+            float(problem.K[row] @ beta), abs=tolerances.of_score(problem)
+        )
         return
     before, after = sides(problem, beta)[others], sides(part, again)
     free = np.abs(before) == 1
@@ -158,7 +160,9 @@ def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(probl
     within = problem.K[np.ix_(chosen, chosen)].astype(float)
     condition = float(np.linalg.cond(within))
     if condition < 1e8:
-        assert one.loo_scores_[row] == pytest.approx(of_it, abs=allowed + condition * tolerances.of_score(problem))
+        assert one.calibration_scores_[row] == pytest.approx(
+            of_it, abs=allowed + condition * tolerances.of_score(problem)
+        )
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from positives import classes
 from slabsvm import OneClassSlabSVM, OneClassSVM
-from slabsvm.conformal.detector import CalibrationWarning
+from slabsvm.conformal.detector import FitWarning
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.rules import confidences
 
@@ -63,7 +63,7 @@ def test_known_samples_are_unknown_at_the_rate_that_was_asked_for(classifier):
     rates = []
     for seed in range(n_splits):
         model = OpenSetClassifier(OneClassSVM(), classifier=classifier, random_state=seed)
-        with warnings.catch_warnings(action="ignore", category=CalibrationWarning):
+        with warnings.catch_warnings(action="ignore", category=FitWarning):
             model.fit(*samples(per_class, seed))
         p = model.p_values(samples(n_new // 3, 1000 + seed)[0]).max(axis=1)
         rates.append((p[:, None] <= ALPHAS + 1e-12).mean(axis=0))
@@ -141,7 +141,7 @@ def test_what_lies_between_classes_is_less_normal_than_what_lies_in_one(known):
 
 @pytest.mark.warns("The fitted w is zero")
 def test_a_linear_model_that_accepts_far_rows_is_warned_of(known):
-    with pytest.warns(CalibrationWarning, match="a model that accepts rows infinitely far away"):
+    with pytest.warns(FitWarning, match="a model that accepts rows infinitely far away"):
         OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC()).fit(*known)
     with warnings.catch_warnings(action="error"):
         OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(*known)
@@ -241,11 +241,11 @@ def test_one_class_and_classes_too_small_to_hold_a_sample_out_are_refused(known)
 
 def test_too_few_samples_for_alpha_are_told(known):
     X, y = known
-    with pytest.warns(CalibrationWarning, match=r"Nothing will be unknown: with 90 calibration samples of 3 classes"):
+    with pytest.warns(FitWarning, match=r"Nothing will be unknown: with 90 calibration samples of 3 classes"):
         model = OpenSetClassifier(OneClassSVM(), classifier=SVC(), alpha=0.005).fit(X, y)
     assert "unknown" not in model.predict(FAR)
     model = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(X, y)
-    with pytest.warns(CalibrationWarning, match="the smallest p-value is .*, and alpha is 0.001"):
+    with pytest.warns(FitWarning, match="the smallest p-value is .*, and alpha is 0.001"):
         assert "unknown" not in model.predict(FAR, alpha=0.001)
     with pytest.raises(ValueError, match="rate between 0 and 1"):
         model.predict(X, alpha=1.5)

@@ -17,8 +17,8 @@ from slabsvm import OneClassSVM
 
 pytestmark = [
     pytest.mark.numeric,
-    # nu = .9 leaves most rows outside, of which models warn; with training offsets that is asked for.
-    pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning"),
+    # nu = .9 leaves most rows outside, of which models warn; with training calibration that is asked for.
+    pytest.mark.filterwarnings("ignore::slabsvm.FitWarning"),
 ]
 DATA = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "heart_scale": None}
 NUS = (0.05, 0.1, 0.5, 0.9)
@@ -65,8 +65,8 @@ def test_additive_kernels_are_libsvms_with_their_matrix(kernel):
     K = libsvm.matrix(kernel, X)
     for nu in NUS:
         agree(K, K, "precomputed", 1.0, nu, tol=1e-8, slab=False)
-        named = OneClassSVM(kernel=kernel, nu=nu, offsets="training", tol=1e-10).fit(X)
-        given = OneClassSVM(kernel="precomputed", nu=nu, offsets="training", tol=1e-10).fit(K)
+        named = OneClassSVM(kernel=kernel, nu=nu, calibration="training", tol=1e-10).fit(X)
+        given = OneClassSVM(kernel="precomputed", nu=nu, calibration="training", tol=1e-10).fit(K)
         assert named.dual_objective_ == pytest.approx(given.dual_objective_, rel=1e-9)
 
 

@@ -9,12 +9,11 @@ from sklearn.model_selection import GridSearchCV
 
 import problems
 from slabsvm import (
-    CalibrationWarning,
     ConformalDetector,
+    FitWarning,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
-    SlabCollapseWarning,
 )
 from slabsvm.runtime.caller import silenced, warn
 
@@ -47,19 +46,19 @@ def test_what_is_fitted_inside_points_to_the_callers_line(search):
     ("detector", "rows"),
     [
         # Thresholds for new samples, which the calibration puts in place of these.
-        (OneClassSlabSVM(offsets="training", gamma=3.0), X),
+        (OneClassSlabSVM(calibration="training", gamma=3.0), X),
         # Rows that repeat, for which the advice is to calibrate.
         (problems.FAMILY["one-class SVM"](), GRID),
     ],
 )
 def test_a_calibrated_detector_says_nothing_of_the_thresholds_that_it_replaces(detector, rows):
-    assert any(warning.category is SlabCollapseWarning for warning in told_by(lambda: detector.fit(rows)))
+    assert any(warning.category is FitWarning for warning in told_by(lambda: detector.fit(rows)))
     assert not told_by(lambda: ConformalDetector(detector).fit(rows))
 
 
 def test_a_calibrated_detector_that_tells_nothing_apart_says_so_itself():
     told = told_by(lambda: ConformalDetector(OneClassSlabSVM(gamma=1e6)).fit(X))
-    assert [warning.category for warning in told] == [CalibrationWarning]
+    assert [warning.category for warning in told] == [FitWarning]
     assert "100% of the calibration samples are out of the kernel's reach" in str(told[0].message)
 
 
@@ -68,11 +67,11 @@ def test_what_is_silenced_is_so_in_one_thread_alone_and_for_a_while():
 
     def tell():
         with warnings.catch_warnings(record=True, action="always") as caught:
-            warn("text", CalibrationWarning)
+            warn("text", FitWarning)
         told.append(len(caught))
 
     with silenced(UserWarning):
-        with silenced(SlabCollapseWarning):
+        with silenced(FitWarning):
             tell()
         tell()
         thread = threading.Thread(target=tell)

@@ -48,7 +48,7 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
     for n_jobs, n_blas_threads in ((1, 1), (2, 1), (3, 2), (1, 2)):
         with joblib.parallel_config(n_jobs=n_jobs), threadpool_limits(n_blas_threads, "blas"):
             model = OneClassSlabSVM(kernel=kernel).fit(X)
-            found = (model.decision_function(X), model.loo_scores_, model.dual_coef_)
+            found = (model.decision_function(X), model.calibration_scores_, model.dual_coef_)
         expected = expected or found
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -62,7 +62,7 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
         OneClassSlabSVM(gamma=3.0),
         SVDD(),
         KernelPCADetector(),
-        KernelPCADetector(n_components=2, offsets="training"),
+        KernelPCADetector(n_components=2, calibration="training"),
         KernelDensityDetector(),
         NeighboursDetector(),
     ],

@@ -1,5 +1,7 @@
 """The solver finds the optimum, and says truthfully how near to it it is."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 import certificate
 import problems
 from problems import Problem, by_name
+from slabsvm import FitWarning, OneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.base import Dense
@@ -224,3 +227,23 @@ def test_large_problems_are_solved_to_a_tight_gap_too(kernel, m):
     bounded = loop.solve(dual, gram, tol=1e-6, cache_bytes=1e6)
     assert bounded.status is Status.CONVERGED
     assert bounded.objective == pytest.approx(solution.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_gap_is_no_smaller_than_that_of_the_multipliers_in_extended_precision(seed):
+    """The rounding of the gap itself is in it: the multipliers' objective is within it of the optimum, at most."""
+    rng = np.random.default_rng(seed)
+    n, epsilon, size = int(rng.integers(20, 300)), float(rng.choice([0.0, 0.5, 2 / 3, 0.9])), 10 ** rng.uniform(-3, 3)
+    X = rng.normal(size=(n, 3))
+    K = size * np.exp(-(10 ** rng.uniform(-2, 1)) * ((X[:, None] - X) ** 2).sum(axis=-1))
+    K = (K + K.T) / 2
+    calibration = ("auto", "training")[seed % 2]
+    with warnings.catch_warnings(action="ignore", category=FitWarning):
+        slab = OneClassSlabSVM(kernel="precomputed", nu_lower=0.2, nu_upper=0.05, epsilon=epsilon)
+        slab.set_params(calibration=calibration).fit(K)
+    beta = np.zeros(n, dtype=np.longdouble)
+    beta[slab.support_] = slab.dual_coef_[0]
+    s, shares = K.astype(np.longdouble) @ beta, np.full(n, 1 / n)
+    highest = -certificate.lowest_mean(-s, shares, 0.05) if epsilon else 0.0
+    gap = beta @ s - certificate.lowest_mean(s, shares, 0.2) + epsilon * highest
+    assert gap <= slab.duality_gap_

@@ -122,9 +122,9 @@ def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_ha
     parts = parts_of(450)
     parts.loc[5, "finish"] = "violet"
     model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(parts)
-    alone = model[-1].loo_scores_[5]
+    alone = model[-1].calibration_scores_[5]
     new = parts.iloc[[5]].assign(finish="green")
-    assert model.score_samples(new)[0] <= np.quantile(model[-1].loo_scores_, 0.05)
+    assert model.score_samples(new)[0] <= np.quantile(model[-1].calibration_scores_, 0.05)
     assert model.score_samples(new)[0] == pytest.approx(alone, rel=0.2)
 
 

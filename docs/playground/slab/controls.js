@@ -39,8 +39,8 @@
     element("kernel").addEventListener("change", ({ target }) => {
       if (session.choose(target.value)) say(`The points were moved: ${target.value} needs coordinates that are not negative.`);
     });
-    for (const radio of document.querySelectorAll("input[name=offsets]")) {
-      radio.addEventListener("change", () => session.tune({ offsets: radio.value }));
+    for (const radio of document.querySelectorAll("input[name=calibration]")) {
+      radio.addEventListener("change", () => session.tune({ calibration: radio.value }));
     }
     element("defaults").addEventListener("click", () => {
       session.tune({ ...slab.state.DEFAULTS, kernel: session.state.parameters.kernel });
@@ -64,7 +64,7 @@
     element("nu_upper").disabled = parameters.epsilon === 0;
     element("gamma-rule").value = typeof parameters.gamma === "number" ? "number" : parameters.gamma;
     element("kernel").value = parameters.kernel;
-    for (const radio of document.querySelectorAll("input[name=offsets]")) radio.checked = radio.value === parameters.offsets;
+    for (const radio of document.querySelectorAll("input[name=calibration]")) radio.checked = radio.value === parameters.calibration;
   }
 
   slab.controls = { bind };

@@ -2,7 +2,7 @@
 "use strict";
 ((slab) => {
   const { DEFAULTS, LARGEST, MOST_DECIMALS, MOST_POINTS, isPlace, isView } = slab.state;
-  const KEYS = { k: "kernel", g: "gamma", l: "nu_lower", u: "nu_upper", e: "epsilon", o: "offsets" };
+  const KEYS = { k: "kernel", g: "gamma", l: "nu_lower", u: "nu_upper", e: "epsilon", o: "calibration" };
 
   /** Coordinates as whole numbers in base 36 of a power of ten: "3:1ab.-2f;..." has three decimals. */
   function packed(rows) {
@@ -58,7 +58,7 @@
       isPlace(scales) &&
       scales.every((scale) => scale > 0) &&
       Object.hasOwn(slab.kernels.named, parameters.kernel) &&
-      ["leave-one-out", "training"].includes(parameters.offsets) &&
+      ["auto", "training"].includes(parameters.calibration) &&
       (parameters.gamma <= LARGEST || ["neighbours", "scale"].includes(parameters.gamma)) &&
       [parameters.nu_lower, parameters.nu_upper].every((nu) => nu > 0 && nu < 1) &&
       Number.isFinite(parameters.epsilon);

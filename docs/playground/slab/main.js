@@ -109,7 +109,7 @@
     element("warnings").replaceChildren(
       ...found.warnings.map((text) => Object.assign(document.createElement("li"), { textContent: text })),
     );
-    const isNew = state.parameters.offsets === "leave-one-out";
+    const isNew = state.parameters.calibration === "auto";
     element("legend-novel").textContent = isNew ? "would be rejected if new" : "rejected";
     element("legend-upper").hidden = found.rho_upper === null;
     element("density-note").textContent = isNew

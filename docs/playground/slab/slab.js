@@ -12,7 +12,7 @@
    * @property {number[][]} points
    * @property {number[][]} stars
    * @property {{kernel: string, gamma: number | string, nu_lower: number, nu_upper: number, epsilon: number,
-   *   offsets: string}} parameters
+   *   calibration: string}} parameters
    * @property {{x: number[], y: number[]}} grid from, to and count of the nodes
    */
 
@@ -80,7 +80,7 @@
     const dual = program(weights, parameters.nu_lower, parameters.nu_upper, parameters.epsilon);
     const solution = slab.solver.solve(dual, K, tol, startFrom(memory, dual, K, rows));
     const { beta, multipliers, scores } = solution.point;
-    const leftOut = parameters.offsets === "training" ? null : slab.leaveOneOut(dual, K, solution, weights, tol);
+    const leftOut = parameters.calibration === "training" ? null : slab.leaveOneOut(dual, K, solution, weights, tol);
     const fit = planesOf({ parameters, rows, weights, kernel, K, dual, solution, leftOut });
     if (memory) {
       memory.clear();
@@ -168,7 +168,7 @@
             rounding,
           });
 
-    const remedy = training ? `offsets='leave-one-out', ${smoother}` : smoother;
+    const remedy = training ? `calibration='auto', ${smoother}` : smoother;
     const spread = training ? Infinity : Math.max(...leftOut) - Math.min(...leftOut);
     const collapsed = slab.warnings.collapsed({ status: solution.status, lower, upper, rounding, spread, remedy });
     const texts = [collapsed];

@@ -10,7 +10,7 @@
   const NARROWEST_SHARE = 1e-9;
   const MOST_DECIMALS = 50;
   const DEFAULTS = {
-    kernel: "rbf", gamma: "neighbours", nu_lower: 0.1, nu_upper: 0.01, epsilon: 2 / 3, offsets: "leave-one-out",
+    kernel: "rbf", gamma: "neighbours", nu_lower: 0.1, nu_upper: 0.01, epsilon: 2 / 3, calibration: "auto",
   };
 
   /**
@@ -193,7 +193,7 @@
     planes: () => ({ points: ring(), star: [0.2, 0.1], parameters: { ...around, epsilon: 0 }, view, names, scales }),
     islands: () => ({
       points: crescent(), star: [0, -0.4], names, scales, view,
-      parameters: { ...DEFAULTS, gamma: 12, offsets: "training" },
+      parameters: { ...DEFAULTS, gamma: 12, calibration: "training" },
     }),
     intruders: () => ({
       points: [

@@ -1,4 +1,4 @@
-/* warnings.js: what a fit says where its planes are not what was asked for (slabsvm.fitted: diagnosis, recall). */
+/* warnings.js: what a fit says where its planes are not what was asked for (slabsvm.fitted: diagnosis, warnings). */
 "use strict";
 ((slab) => {
   const LOST_RECALL = 0.1;
@@ -45,7 +45,7 @@
         ? ` (${percent(repeating)} if they repeat training rows as often as these repeat each other)`
         : "";
     return (
-      `${percent(1 - least)} of the training samples are support vectors. With offsets='training' expect as few as ` +
+      `${percent(1 - least)} of the training samples are support vectors. With calibration='training' expect as few as ` +
       `${percent(least)} of new positives to be accepted${repeats}, where nu asks for ${percent(nominal)}. Use ` +
       `${remedy}, or more samples.`
     );
@@ -58,7 +58,7 @@
       `The model accepts ${percent(learned)} of the training rows, and of rows that repeat them. Learning a row ` +
       "raises its score, here beyond the upper plane, which is set for unseen rows. Expect " +
       `${percent(unseen)} of unseen rows to be accepted. Use ${remedy}, or epsilon=0, which has no upper plane. ` +
-      "loo_decisions_ says which training rows are outliers."
+      "calibration_decisions_ says which training rows are outliers."
     );
   }
 

@@ -30,7 +30,7 @@
 
   /** What is expected, and what was asked for. */
   function recall({ parameters }, answer) {
-    const least = parameters.offsets === "training" ? "as few as " : "";
+    const least = parameters.calibration === "training" ? "as few as " : "";
     return `${least}${percent(answer.expected_recall)} of new points (asked: ${percent(nominal(parameters))})`;
   }
 

@@ -134,14 +134,14 @@ def demo(output: Path) -> None:
 @output_option("slabsvm-letter")
 @data_option
 @click.option(
-    "--offsets",
-    type=click.Choice(["training", "leave-one-out"]),
+    "--calibration",
+    type=click.Choice(["training", "auto"]),
     default="training",
     show_default=True,
     help="Where the planes stand: at the training scores, as in the paper, or at leave-one-out scores.",
 )
 @run_options
-def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, fresh: bool, figures: bool) -> None:
+def letter(*, output: Path, data: Path | None, calibration: str, jobs: int | None, fresh: bool, figures: bool) -> None:
     """Table 1 of the paper: 26 letters, five methods, five kernels, Matthews correlation on the test rows.
 
     Every cell is set beside the paper's value, with a verdict and what is known of the difference.
@@ -150,7 +150,7 @@ def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, f
         prepare(output, figures)
         from slabsvm_reproduction.paper.runs import Options, run_letter
 
-        run_letter(Options(output, jobs, fresh, figures), load(data), offsets)
+        run_letter(Options(output, jobs, fresh, figures), load(data), calibration)
 
 
 @reproduce.command("fair", short_help="Every method tuned alike, with positives alone.")

@@ -59,7 +59,7 @@ def test_every_cell_has_its_verdict():
 def test_no_number_that_the_paper_prints_is_shown_as_unknown():
     records = invented(AS_PRINTED)
     ours = [record for record in records if record["method"] in table_one.OURS]
-    text = letter_report.letter_report(records, ours, [], [], "leave-one-out").markdown()
+    text = letter_report.letter_report(records, ours, [], [], "auto").markdown()
     text += letter_report.table_grid(records, "training").markdown() + letter_report.verdict_grid(records).markdown()
     text += letter_report.ours_grid(records, ours).markdown()
     assert "?" not in text
@@ -68,8 +68,8 @@ def test_no_number_that_the_paper_prints_is_shown_as_unknown():
 
 def test_planes_that_the_paper_does_not_have_get_no_verdict():
     records = invented(AS_PRINTED)
-    report = letter_report.letter_report(records, [], [], [], "leave-one-out")
-    assert letter_report.table_grid(records, "leave-one-out").marks == {}
+    report = letter_report.letter_report(records, [], [], [], "auto")
+    assert letter_report.table_grid(records, "auto").marks == {}
     assert letter_report.table_grid(records, "training").marks != {}
     assert "reproduced" not in report.html()
     assert "Thresholds stand at leave-one-out scores, which the paper does not have" in report.html()

@@ -35,7 +35,7 @@ def of_letter(shift: float) -> list[Record]:
 
 def of_voc(shift: float) -> list[Record]:
     return [
-        {"known": known, "fold": fold, "method": method, "kernel": kernel.name, "offsets": "training"}
+        {"known": known, "fold": fold, "method": method, "kernel": kernel.name, "calibration": "training"}
         | {"gamma": None, "multiple": kernel.multiple, "printed": kernel.printed}
         | {"mcc": printed.TABLE_TWO[method, kernel.name] + (0.5 if kernel.multiple else shift)}
         for known in ("cat", "cow")
@@ -56,7 +56,7 @@ def of_toy(shift: float) -> list[Record]:
         "nu_lower",
         "nu_upper",
         "gamma",
-        "offsets",
+        "calibration",
     )
     return [
         {name: getattr(cell, name) for name in fields}

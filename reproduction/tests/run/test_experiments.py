@@ -171,7 +171,7 @@ def test_table_one_has_a_cell_for_each_printed_number_at_the_printed_parameters(
     cells = [cell for part in parts.values() for cell in part]
     assert len(set(cells)) == len(cells)
     assert [len(part) // 26 for part in parts.values()] == [21, 10, len(table_one.CONVENTIONS)]
-    assert {name: len(part) // 26 for name, part in table_one.cells_by_part(letters, "leave-one-out").items()} == {
+    assert {name: len(part) // 26 for name, part in table_one.cells_by_part(letters, "auto").items()} == {
         "table": 21,
         "ours": 0,
         "conventions": 0,
@@ -179,7 +179,7 @@ def test_table_one_has_a_cell_for_each_printed_number_at_the_printed_parameters(
     for cell in parts["table"]:
         given = printed.parameters("letter", cell.method, cell.kernel or printed.NO_KERNEL, cell.known)
         assert {name: getattr(cell, name) for name in given} == given
-        assert cell.offsets == "training"
+        assert cell.calibration == "training"
 
 
 def test_what_is_known_of_table_one_names_its_cells():
@@ -193,7 +193,7 @@ def parameters_of(method: str) -> dict[str, object]:
 
 
 def one_class_cell(method: str, **parameters: object) -> methods.OneClassCell:
-    return methods.OneClassCell(data="generated", known="0", method=method, offsets="training", **parameters)
+    return methods.OneClassCell(data="generated", known="0", method=method, calibration="training", **parameters)
 
 
 @pytest.mark.parametrize("method", list(methods.METHODS))
@@ -259,7 +259,7 @@ def test_the_toy_experiment_has_the_printed_parameters_and_each_reading_changes_
     cells = toy.toy_cells()
     assert len(cells) == len(set(cells)) == 2 * 5 * 3 * 100 + (3 * 2 + 1) * 5 * 3 * 20
     first = toy.cells_of(toy.READINGS[0])
-    assert {(c.n_points, c.nu_lower, c.nu_upper, c.gamma, c.offsets) for c in first} == {
+    assert {(c.n_points, c.nu_lower, c.nu_upper, c.gamma, c.calibration) for c in first} == {
         (1500, 0.1, 0.05, 0.5, "training")
     }
     for reading in toy.READINGS:

@@ -45,7 +45,7 @@ def test_every_method_promises_the_same_recall():
         if method.calibrated:
             given = method.estimator.get_params()
             assert given.get("nu", given.get("nu_lower", 0) + given.get("nu_upper", 0)) == pytest.approx(fair.NU)
-            assert given["offsets"] == "leave-one-out"
+            assert given["calibration"] == "auto"
 
 
 @pytest.mark.slow

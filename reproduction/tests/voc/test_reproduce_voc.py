@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from sklearn.base import clone
 from voc_layout import Layout, boxed, pattern
 
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
+from slabsvm import SVDD, FitWarning, OneClassSlabSVM, OneClassSVM
 from slabsvm.command.group import slabsvm as main
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
@@ -63,18 +63,18 @@ class TestCoordinates:
         np.testing.assert_allclose(table.values, kernel(X, X[:80]), rtol=1e-12)
         np.testing.assert_allclose(table.diagonal, kernel.diagonal(X), rtol=1e-12)
 
-    @pytest.mark.parametrize("offsets", pascal.OFFSETS)
+    @pytest.mark.parametrize("calibration", pascal.CALIBRATIONS)
     @pytest.mark.parametrize("method", pascal.COLUMNS)
     @pytest.mark.parametrize("name", NAMED)
-    def test_a_method_decides_on_coordinates_as_on_features(self, name, method, offsets, rows):
-        parameters = dict(pascal._parameters(method, name, "cow", of_voc=True)) | {"offsets": offsets}
+    def test_a_method_decides_on_coordinates_as_on_features(self, name, method, calibration, rows):
+        parameters = dict(pascal._parameters(method, name, "cow", of_voc=True)) | {"calibration": calibration}
         train, others = np.arange(60), np.arange(60, 130)
         X = rows.astype(np.float64)
         table = table_of(name, rows, 80)
         seen, asked = (table.matrices if name == "rbf" else table.coordinates)(train, others)
         shown_as = "precomputed" if name == "rbf" else "linear"
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SlabCollapseWarning)
+            warnings.simplefilter("ignore", FitWarning)
             there = METHODS[method](kernel=name, **({"gamma": GAMMA} if name == "rbf" else {}), **parameters)
             there.fit(X[train])
             here = METHODS[method](kernel=shown_as, **parameters).fit(seen)
@@ -82,7 +82,7 @@ class TestCoordinates:
         assert np.abs(found - expected).max() <= 1e-12 * np.ptp(expected)
         # Left-out scores of a sphere hold the change of c'beta. A gap g bounds it by 2 g + |w| sqrt(2 g), which at
         # a gap of rounding is more than is allowed here: 1.1e-9 was measured.
-        of_sphere = (method, offsets) == ("SVDD", "leave-one-out")
+        of_sphere = (method, calibration) == ("SVDD", "auto")
         assert abs(here.offset_ - there.offset_) <= (1e-8 if of_sphere else 1e-10) * np.ptp(expected)
 
     def test_equal_rows_and_rows_of_zeros_keep_their_products(self, rows):
@@ -199,7 +199,7 @@ class TestCells:
         measure = pascal.region_measure([one])
         for cell in pascal.region_cells([one], of_voc=True)[::17]:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SlabCollapseWarning)
+                warnings.simplefilter("ignore", FitWarning)
                 record = measure(cell)
             train, held_out = pascal_classes.folds(one)[cell.fold]
             assert record["m"] == len(train)
@@ -225,25 +225,25 @@ class TestCells:
 
     @pytest.mark.parametrize("kernel", ["linear", "rbf"])
     @pytest.mark.parametrize("method", pascal.COLUMNS)
-    @pytest.mark.parametrize("offsets", pascal.OFFSETS)
-    def test_a_record_holds_what_a_fit_on_the_features_tells_its_user(self, method, offsets, kernel, rows):
+    @pytest.mark.parametrize("calibration", pascal.CALIBRATIONS)
+    def test_a_record_holds_what_a_fit_on_the_features_tells_its_user(self, method, calibration, kernel, rows):
         one = of_class(rows)
-        wanted = (method, offsets, kernel, 0, kernel == "rbf")
+        wanted = (method, calibration, kernel, 0, kernel == "rbf")
         cells = pascal.region_cells([one], of_voc=True)
-        cell = next(c for c in cells if (c.method, c.offsets, c.kernel, c.fold, c.printed) == wanted)
+        cell = next(c for c in cells if (c.method, c.calibration, c.kernel, c.fold, c.printed) == wanted)
         gamma = {} if cell.gamma is None else {"gamma": cell.gamma}
         train, _ = pascal_classes.folds(one)[0]
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            detector = METHODS[method](kernel=kernel, offsets=offsets, **gamma, **dict(cell.parameters))
+            detector = METHODS[method](kernel=kernel, calibration=calibration, **gamma, **dict(cell.parameters))
             detector.fit(one.X[train].astype(np.float64))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SlabCollapseWarning)
+            warnings.simplefilter("ignore", FitWarning)
             record = pascal.region_measure([one])(cell)
         found = [first_words(text) for text in [record["told"]] if text]
         assert found == [first_words(str(warning.message)) for warning in told]
         if method == "OCSSVM" and kernel == "linear":
-            assert bool(told) == (offsets == "training"), "400 features of 40 samples collapse"
+            assert bool(told) == (calibration == "training"), "400 features of 40 samples collapse"
         if kernel == "rbf":
             assert record["gamma_used"] == cell.gamma
             assert 0 < record["kernel_spread"] < 1e-4
@@ -254,16 +254,16 @@ class TestCells:
         X = rows.copy()
         X[20:60] = np.tile(rows[:10], (4, 1))
         one = of_class(X)
-        wanted = (method, "leave-one-out", kernel, 0)
+        wanted = (method, "auto", kernel, 0)
         cells = pascal.region_cells([one], of_voc=True)
-        cell = next(c for c in cells if (c.method, c.offsets, c.kernel, c.fold) == wanted and c.gamma is None)
+        cell = next(c for c in cells if (c.method, c.calibration, c.kernel, c.fold) == wanted and c.gamma is None)
         train, held_out = pascal_classes.folds(one)[0]
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             record = pascal.region_measure([one])(cell)
             told.clear()
             gamma = {} if record["gamma_used"] is None else {"gamma": record["gamma_used"]}
-            detector = METHODS[method](kernel=kernel, offsets="leave-one-out", **gamma, **dict(cell.parameters))
+            detector = METHODS[method](kernel=kernel, calibration="auto", **gamma, **dict(cell.parameters))
             detector.fit(X[train].astype(np.float64))
         # Coordinates do not know what lies beyond all training rows in the features.
         said = [re.sub(rf"^{BEYOND}.*? as in histograms\.\s*", "", str(w.message)) for w in told]
@@ -304,7 +304,7 @@ class TestCells:
         cells = [cell for cell in pascal.region_cells([one], of_voc=True) if cell.method == "OCSSVM" and cell.fold == 0]
         for cell in cells:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SlabCollapseWarning)
+                warnings.simplefilter("ignore", FitWarning)
                 record = measure(cell)
             for kind, count in (("accepted objects", "accepted"), ("accepted backgrounds", "wrongly_accepted")):
                 assert len(record["sure_of"][kind]) == min(record[count], surest.SURE)
@@ -313,11 +313,13 @@ class TestCells:
         one = of_class(rows)
         cell = next(c for c in pascal.region_cells([one], of_voc=True) if (c.method, c.kernel) == ("OCSSVM", "linear"))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SlabCollapseWarning)
+            warnings.simplefilter("ignore", FitWarning)
             record = pascal.region_measure([one])(cell)
             train, held_out = pascal_classes.folds(one)[cell.fold]
             X = rows.astype(np.float64)
-            slab = METHODS["OCSSVM"](kernel="linear", offsets=cell.offsets, **dict(cell.parameters)).fit(X[train])
+            slab = METHODS["OCSSVM"](kernel="linear", calibration=cell.calibration, **dict(cell.parameters)).fit(
+                X[train]
+            )
         scores, others = slab.project(X[held_out]), slab.project(X[60:])
         above = (scores[:, None] > others).mean()
         assert record["auroc_lower_only"] == pytest.approx(above, abs=1e-9)
@@ -352,7 +354,7 @@ class TestTheBand:
 def invented_bands(mcc: float, auroc: float) -> list[dict[str, object]]:
     """Records of the band on one number."""
     times = dict.fromkeys(("kernel_seconds", "fit_seconds", "score_seconds"), 0.0)
-    common = {"method": "band", "kernel": "sum", "gamma": None, "multiple": None, "offsets": "training", "told": ""}
+    common = {"method": "band", "kernel": "sum", "gamma": None, "multiple": None, "calibration": "training", "told": ""}
     common |= {"printed": False}
     common |= {"false_acceptance": 0.5}
     return [
@@ -380,7 +382,7 @@ def invented_models(mcc: dict[str, float], told: str) -> list[dict[str, object]]
     }
     times = dict.fromkeys(("kernel_seconds", "fit_seconds", "score_seconds"), 0.25)
     return [
-        {"known": known, "fold": fold, "method": method, "offsets": offsets, "kernel": k.name}
+        {"known": known, "fold": fold, "method": method, "calibration": calibration, "kernel": k.name}
         | {"printed": k.printed, "kernel_spread": 1e-5}
         | {
             "gamma": 1e-6 if k.printed else k.gamma,
@@ -390,12 +392,16 @@ def invented_models(mcc: dict[str, float], told: str) -> list[dict[str, object]]
             **common,
             **times,
         }
-        | {"mcc": mcc[method] + 0.3 * (fold - 1), "mcc_lower_only": 0.01, "told": told if offsets == "training" else ""}
+        | {
+            "mcc": mcc[method] + 0.3 * (fold - 1),
+            "mcc_lower_only": 0.01,
+            "told": told if calibration == "training" else "",
+        }
         for known in ("cat", "cow")
         for k in (*pascal.KERNELS, *pascal.OTHER_GAMMAS, *pascal.TINY_GAMMAS)
         for fold in range(3)
         for method in (pascal.SWEPT if k in pascal.OTHER_GAMMAS else pascal.COLUMNS)
-        for offsets in pascal.OFFSETS
+        for calibration in pascal.CALIBRATIONS
     ]
 
 
@@ -423,8 +429,8 @@ class TestTheReport:
         assert "the very numbers of its Table 1" in grid.notes[0]
         assert "no targets" in grid.notes[0]
         assert {column for (_, column) in grid.marks} == {4}
-        for offsets, of_voc in (("leave-one-out", True), ("leave-one-out", False), ("training", False)):
-            grid = voc_report.table_grid(invented(SLAB_AHEAD), offsets, of_voc=of_voc)
+        for calibration, of_voc in (("auto", True), ("auto", False), ("training", False)):
+            grid = voc_report.table_grid(invented(SLAB_AHEAD), calibration, of_voc=of_voc)
             assert "(" not in "".join(cell for row in grid.rows for cell in row[1:])
             assert of_voc or "paper" not in " ".join(grid.notes)
 
@@ -508,7 +514,7 @@ class TestTinyGammas:
         words = "The true gap differs from the certificate by at most {}, and is at most {} of 1 - least K."
         assert words.format(*shown) in page
 
-    @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+    @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
     def test_a_gap_that_is_known_is_found(self, monkeypatch):
         monkeypatch.syspath_prepend(self.FOLDER)
         import tiny_gamma
@@ -518,7 +524,7 @@ class TestTinyGammas:
         kernel = np.asarray(np.exp(-0.3 * squared), dtype=np.float64)
         for detector in (OneClassSVM(nu=0.2), SVDD(C=0.1), OneClassSlabSVM()):
             for tol in (1e-1, 1e-3, 1e-9):
-                fitted = clone(detector).set_params(kernel="precomputed", tol=tol, offsets="training").fit(kernel)
+                fitted = clone(detector).set_params(kernel="precomputed", tol=tol, calibration="training").fit(kernel)
                 # The certificate of a kernel of usual values is the gap itself; a constant taken off K changes nothing.
                 for constant in (0.0, 1.0):
                     assert tiny_gamma.gap(fitted, kernel - constant) == pytest.approx(fitted.duality_gap_, abs=1e-12)
@@ -732,7 +738,7 @@ def test_cows_of_pascal_voc_end_to_end(tmp_path):
     assert "no targets" in (tmp_path / "voc.md").read_text()
     assert all(record["d"] > record["m"] for record in records)
     # With more features than samples every slab collapses at training scores, and its user is told.
-    linear = [r for r in records if (r["method"], r["kernel"], r["offsets"]) == ("OCSSVM", "linear", "training")]
+    linear = [r for r in records if (r["method"], r["kernel"], r["calibration"]) == ("OCSSVM", "linear", "training")]
     assert all(record["told"] and record["recall"] < 0.5 for record in linear)
     assert all((tmp_path / f"voc-{name}.png").stat().st_size > 20_000 for name in ("objects", "sure-cow"))
     # What the linear slab scores of regions that it did not learn from is near the sum of their values.

@@ -95,7 +95,7 @@ def fit(
             with steps("Learning") as progress:
                 model = learned(good, detector_of(detector, recall, seed, progress), known)
         found = model[-1]
-        decisions, rejected = getattr(found, "loo_decisions_", None), []
+        decisions, rejected = getattr(found, "calibration_decisions_", None), []
         if decisions is not None:
             # Those that would be rejected as new ones, the least normal first.
             order = decisions.argsort(kind="stable")[: int((decisions < 0).sum())]
@@ -250,7 +250,7 @@ def expected_recall(detector: Any) -> float | None:
         return float(detector.expected_recall_)
     if hasattr(detector, "n_calibration_"):
         return 1.0 - float(detector.alpha)
-    decisions = getattr(detector, "loo_decisions_", None)
+    decisions = getattr(detector, "calibration_decisions_", None)
     return None if decisions is None else float(np.mean(decisions[~np.isnan(decisions)] >= 0))
 
 

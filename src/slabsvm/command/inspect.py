@@ -154,7 +154,7 @@ def page(model: Pipeline, path: Path) -> str:
 
     drawn: list[str] = []
     for one in (model[-1], *_wrapped(model[-1])):
-        if hasattr(one, "loo_scores_"):
+        if hasattr(one, "calibration_scores_"):
             picture = draw_scores(one, figure=hidden_figure(8.0, 6.0 if hasattr(one, "members_") else 3.6))
             drawn.append(f'<div class="paper">{svg(picture, str(len(drawn)))}</div>')
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"

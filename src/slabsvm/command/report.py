@@ -69,7 +69,7 @@ class Histogram:
     @classmethod
     def of(cls, detector: Any) -> Histogram:
         """Return the histogram beside the rows that a detector has learned, where it knows them."""
-        learned = getattr(detector, "loo_decisions_", None)
+        learned = getattr(detector, "calibration_decisions_", None)
         return cls(None if learned is None else learned[np.isfinite(learned)])
 
     def count(self, answers: Answers) -> None:

@@ -20,7 +20,7 @@ from slabsvm.command.fit import expected_recall
 from slabsvm.command.names import RowNames
 from slabsvm.command.reasons import LEAST, Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import read_no_more, warn
-from slabsvm.detectors.answers import refuse_mixers, shares_of
+from slabsvm.detectors.answers import refuse_mixers
 from slabsvm.tables.columns import Encoded, TableError, places_of
 from slabsvm.tables.encoder import TableEncoder
 
@@ -165,14 +165,14 @@ def _p_values_of(detector: Any) -> PValues | None:
     from slabsvm import AutoSlabSVM
 
     if isinstance(detector, AutoSlabSVM):
-        if not hasattr(detector, "loo_scores_"):
+        if not hasattr(detector, "calibration_scores_"):
             return None
         shares = detector._shares()
         return lambda _, score: np.asarray(shares(score))
     if hasattr(detector, "p_values"):
         return lambda rows, _: np.asarray(detector.p_values(rows))
-    learned = getattr(detector, "loo_decisions_", None)
-    return None if learned is None else lambda _, score: shares_of(learned, score - detector.offset_)
+    learned = getattr(detector, "calibration_decisions_", None)
+    return None if learned is None else lambda _, score: detector.model_.p_values(learned, score - detector.offset_)
 
 
 # The columns that speak against a row, and the members of the detector that find it abnormal.

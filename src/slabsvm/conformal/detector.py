@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from itertools import chain
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -23,13 +24,13 @@ from slabsvm.conformal.far import far_rows, largest_answer, limit_of, ordered
 from slabsvm.conformal.held_out import FitArguments, fit_arguments, parted
 from slabsvm.conformal.p_values import MOST_SAMPLES, WHOLE, largest_rejected, ranked, whole_up
 from slabsvm.detectors.answers import explanation_of, final_estimator, refuse_classifier, refuse_other_polarity
-from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
+from slabsvm.detectors.base import Detector, parameters, rows_of, scale_by_few
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.fitted.explanation import Explanation
-from slabsvm.fitted.recall import alike, nearly_copied, too_uneven
 from slabsvm.fitted.training import fit_with
+from slabsvm.fitted.warnings import FitWarning, alike, few_distinct, nearly_copied, too_uneven
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced, warn
 from slabsvm.runtime.objects import atomic
@@ -52,10 +53,6 @@ REACH_REMEDY = (
     "smaller gamma, or more samples."
 )
 BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
-
-
-class CalibrationWarning(UserWarning):
-    """A calibration that keeps its rate, but accepts every row or rows far away, or tells no rows apart."""
 
 
 def found_no_direction(detector: Any) -> str:
@@ -81,8 +78,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
     alpha : float in (0, 1), default=0.05
         The share of new positives that may be rejected. It takes 1/alpha - 1 calibration samples or more.
     calibration_size : float in (0, 1), default=0.5
-        The share of rows that is held out and calibrates. Equal rows are held out together, so that fewer than alpha
-        are rejected where new rows repeat training rows.
+        The share of distinct rows that is held out and calibrates. Equal rows are held out together, so that fewer than
+        alpha are rejected where new rows repeat training rows.
     random_state : int, RandomState or None, default=0
         The seed with which held-out rows are drawn.
 
@@ -161,14 +158,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
         Warns
         -----
-        slabsvm.CalibrationWarning
+        slabsvm.FitWarning
             If there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; if a row
             infinitely far away is accepted; if the fit found w = 0; if more than alpha of the calibration rows are out
-            of reach.
-        slabsvm.SlabCollapseWarning
-            If few rows set a feature's scale; if many rows have near copies; if calibration rows have uneven weights.
+            of reach; if calibration rows repeat and fewer than 1/alpha of them are distinct; if few rows set a
+            feature's scale; if many rows have near copies; if calibration rows have uneven weights.
         """
-        self._learn(X, groups, fit_params)
+        self.learn(X, groups, fit_params)
         return self
 
     @atomic
@@ -180,10 +176,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         in SVMs that have learned more than 2,000 rows, it gets the answer of `predict`. No rate is promised for
         training rows. The parameters are those of `fit`.
         """
-        learned = self._learn(X, groups, fit_params)
+        learned = self.learn(X, groups, fit_params)
         graded, (model, _) = self.score_samples(X), final_estimator(self.estimator_)
-        if learned is not None and hasattr(model, "loo_scores_"):
-            left_out = model.loo_decisions_
+        if learned is not None and hasattr(model, "calibration_scores_"):
+            left_out = model.calibration_decisions_
             known = ~np.isnan(left_out)
             graded[learned[known]] = self.ranking_.graded(left_out[known])
         return np.where(graded >= self.offset_, 1, -1)
@@ -206,7 +202,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
             A rate of false alarms to use instead of the detector's own, without a refit. Warns with a
-            slabsvm.CalibrationWarning of fewer than 1/alpha - 1 calibration samples: all rows are accepted.
+            slabsvm.FitWarning of fewer than 1/alpha - 1 calibration samples: all rows are accepted.
         """
         return np.where(self.score_samples(X) >= self._sufficient_level(alpha), 1, -1)
 
@@ -279,8 +275,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def _is_fitted_before(self) -> bool:
         return isinstance(self.estimator, FrozenEstimator)
 
-    def _learn(self, X: Any, groups: Any, fit_params: Mapping[str, Any]) -> IndexArray | None:
-        """Learn, calibrate and warn; return which rows the detector has learned, or None where it came fitted."""
+    def learn(self, X: Any, groups: Any, fit_params: Mapping[str, Any], *, of_class: bool = False) -> IndexArray | None:
+        """Learn, calibrate and warn; return which rows the detector has learned, or None where it came fitted.
+
+        What is odd about the calibration of one class of many is for those who know all to say.
+
+        :meta private:
+        """
         refuse_classifier(self._detector, self)
         X = self._table(X, reset=True)
         given, learned = fit_arguments(X, groups, fit_params), None
@@ -294,7 +295,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
             detector = clone(self._detector)
             own = _check_method_params(X, given.parameters, indices=learned)
             # Where the detector puts its own threshold does not matter here: the calibration has warnings of its own.
-            with silenced(SlabCollapseWarning):
+            with silenced(FitWarning):
                 self.estimator_ = fit_with(detector, _safe_split(detector, X, None, learned)[0], own)
             rows, _ = _safe_split(detector, X, None, self.held_out_, learned)
         scores, is_far = ordered(self.estimator_, rows)
@@ -310,10 +311,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.out_of_reach_ = float(weights[is_far].sum() / weights.sum())
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
-        for text in self._warnings():
-            warn(text, CalibrationWarning)
-        for text in filter(None, self._odd_rows(given, weights, pairwise=pairwise)):
-            warn(text, SlabCollapseWarning)
+        odd = self._odd_rows(given, weights, pairwise=pairwise)
+        for text in filter(None, odd if of_class else chain(self._warnings(), odd)):
+            warn(text, FitWarning)
         return learned
 
     def _sufficient_level(self, alpha: float | None) -> float:
@@ -321,7 +321,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         rate = self.alpha if alpha is None else alpha
         level = self.level(rate)
         if level == 0:
-            warn(self._too_few(rate), CalibrationWarning)
+            warn(self._too_few(rate), FitWarning)
         return level
 
     def _too_few(self, alpha: float) -> str:
@@ -357,6 +357,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
             if calibrates:
                 remedy = "Give each row once, or name the copies of each as groups: fit(X, groups=...)."
                 yield nearly_copied(given.near_copies(pairwise=pairwise), remedy)
+        if calibrates:
+            yield few_distinct(len(np.unique(given.distinct[self.held_out_])), self.n_calibration_, self.alpha)
         if calibrates and not alike(weights) and (uneven := too_uneven(weights, 1.0 - self.alpha)):
             yield "" if given.may_be_counts else uneven
 

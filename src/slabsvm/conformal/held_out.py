@@ -92,26 +92,22 @@ def fit_arguments(X: Any, groups: Any, parameters: Mapping[str, Any]) -> FitArgu
 
 
 def parted(given: FitArguments, share: float, random: np.random.RandomState) -> tuple[IndexArray, IndexArray]:
-    """Return which rows of positive weight to learn, and which share to hold out; equal rows, or a group, stay
-    together.
+    """Return which rows of positive weight to learn, and which to hold out: a share of the distinct rows, or groups.
+
+    Equal rows, or a group, stay together.
     """
     kept = np.flatnonzero(given.weights > 0)
     together = (given.distinct if given.groups is None else given.groups)[kept]
     if given.groups is None and len(np.unique(together)) < FEWEST_DISTINCT:
         together = np.arange(len(kept))
-    units, sizes = np.unique(together, return_counts=True)
-    least, what, number = 2, "samples", "n_samples"
-    if given.groups is not None:
-        least, what, number, sizes = 1, "groups", "number of groups", np.ones(len(units), dtype=np.intp)
-    total = int(sizes.sum())
+    units = np.unique(together)
+    least, what, number = (2, "samples", "n_samples") if given.groups is None else (1, "groups", "number of groups")
+    total = len(units)
     held = max(1, int(share * total))
     if total - held < least:
         raise ValueError(
             f"Cannot learn and calibrate from {number} = {total}: at least {least} {what} must be learned and 1 held "
             f"out. Give more {what}."
         )
-    order = random.permutation(len(units))
-    # As many as there is room for.
-    part = order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), held, side="right")))]
-    inside = np.isin(together, units[part])
+    inside = np.isin(together, units[random.permutation(total)[:held]])
     return kept[~inside], kept[inside]

@@ -21,6 +21,9 @@ REMEDY_OF_CELLS = (
     "A detector takes numbers. slabsvm.TableEncoder makes numbers of categories and gaps: put it before the detector, "
     "as in make_pipeline(TableEncoder(), AutoSlabSVM()). Or leave such columns out, or fill the gaps in."
 )
+# Up to here float64 holds every whole number.
+MOST_WHOLE = 2**53
+WORD_BYTES = 8
 # So many letters of a text are shown.
 MOST_SHOWN = 40
 
@@ -57,6 +60,43 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
             f"{name} holds a whole number beyond the largest number of float64, 1.8e308 ({error}). Scale {name}, or "
             "take logarithms."
         ) from error
+
+
+def refuse_lost_digits(X: Any) -> None:
+    """Raise ValueError where whole numbers of a column differ, and do not in float64.
+
+    Those of identifiers may: beyond 2^53 it does not hold every whole number.
+    """
+    for name, column in _whole_columns(X):
+        large = column[(column > MOST_WHOLE) | (column < -MOST_WHOLE)]
+        if not len(large):
+            continue
+        before, after = len(np.unique(column)), len(np.unique(column.astype(np.float64)))
+        if after < before:
+            raise ValueError(
+                f"Column {name} holds whole numbers as large as {np.abs(large.astype(np.float64)).max():.3g}, of which "
+                f"float64 keeps 16 digits: {before} different values become {after}. If they are identifiers, leave "
+                "the column out. Else subtract its least value first."
+            )
+
+
+def _whole_columns(X: Any) -> Iterator[tuple[str, Any]]:
+    """Give the names and values of a table's columns of whole numbers of 64 bits or more."""
+    if hasattr(X, "columns") and not sp.issparse(X):
+        names = [repr(name) for name in X.columns]
+        columns = [X.iloc[:, place] for place in range(len(names))] if hasattr(X, "iloc") else [X[n] for n in X.columns]
+    else:
+        table: Any = X if sp.issparse(X) else np.asarray(X)
+        if table.ndim != 2 or table.dtype.kind not in "iuO":
+            return
+        table = table.tocsc() if sp.issparse(table) else table
+        names = [f"x{place}" for place in range(table.shape[1])]
+        columns = [table[:, [place]].data if sp.issparse(X) else table[:, place] for place in range(table.shape[1])]
+    for name, column in zip(names, columns, strict=True):
+        values = column if isinstance(column, np.ndarray) else np.asarray(column)
+        whole = values.dtype.kind in "iu" and values.dtype.itemsize == WORD_BYTES
+        if whole or (values.dtype.kind == "O" and all(isinstance(value, int) for value in values)):
+            yield name, values
 
 
 def is_plain(X: Any) -> bool:

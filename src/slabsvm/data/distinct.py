@@ -28,9 +28,11 @@ from slabsvm.runtime.objects import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24
-# A near copy is so many times nearer than the next of the nearest neighbours; on a line 1 row in 50 is by chance.
-FAR_BELOW = 50.0
-NEIGHBOURS = 5
+# Near copies are looked for among so many nearest rows. The dimension is read off so many, and is no more than what few
+# rows can tell.
+NEIGHBOURS, FARTHEST, MOST_DIMENSIONS = 5, 40, 6.0
+# A gap in the distances is no chance where one as large has less than this probability, and the next is twice as far.
+BY_CHANCE, HALF = 0.002, 0.5
 ASKED = 64
 # The group of a sample that several groups have, and the member that a row of weight 0 is.
 SHARED = -1
@@ -137,28 +139,45 @@ def fingerprints(X: Any) -> npt.NDArray[np.uint64]:
 
 
 def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
-    """Return the share of distinct rows of which one lies FAR_BELOW the distance of the next of the nearest neighbours.
+    """Return the share of distinct rows whose first few neighbours are much nearer than the next: near copies.
 
-    Distances of independent rows differ so much in about 1 of FAR_BELOW rows on a line, and in fewer where there are
-    more dimensions; density and units have no part in it. Of many rows a sample is asked, always the same. X holds
-    distinct rows, dense or CSR, or is a kernel matrix, of whose rows `matrix` names the distinct samples.
+    Of independent rows around which d dimensions are filled evenly, the distances r_1 < r_2 < ... of the nearest ones
+    have (r_k / r_(k+1))^(k d) uniform in 0 to 1, for each k by itself, whatever the density and the unit. d is read off
+    farther neighbours. A row has near copies where one of the first NEIGHBOURS of these numbers is below BY_CHANCE, and
+    the distance less than half of the next: on a lattice the next is often 1.4 times as far. Of many rows a sample is
+    asked, always the same; of fewer than 20 nothing is said.
+
+    Parameters
+    ----------
+    X : (m, d) array or CSR matrix, or (n, n) kernel matrix
+        Distinct rows.
+    matrix : (m,) array of int or None
+        Which rows of a kernel matrix are the distinct samples.
     """
     m = X.shape[0] if matrix is None else len(matrix)
-    if m <= NEIGHBOURS:
+    farthest = min(FARTHEST, m - 1)
+    if farthest < FARTHEST // 2:
         return 0.0
     asked = np.random.default_rng(0).choice(m, min(m, ASKED), replace=False)
+    nearest = np.empty((len(asked), farthest))
     # So small products take longer in several threads.
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
         lengths, products = _products(X, asked, matrix)
-        found = 0
         for some in pieces(len(asked), 8 * m, CHUNK_BYTES):
             squares = lengths[asked[some]][:, None] + lengths
             # What rounding makes of the difference of equal numbers is no distance.
             squares = np.maximum(squares - 2.0 * products(asked[some]), ROUNDING * squares)
             squares[np.arange(len(squares)), asked[some]] = np.inf
-            nearest = np.sort(np.partition(squares, NEIGHBOURS, axis=1)[:, :NEIGHBOURS], axis=1)
-            found += int((nearest[:, 1:] > FAR_BELOW**2 * nearest[:, :-1]).any(axis=1).sum())
-    return found / len(asked)
+            nearest[some] = np.sort(np.partition(squares, farthest - 1, axis=1)[:, :farthest], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Across a gap that categories make the dimension seems larger: the least of some scales counts.
+        scales = [(k, min(2 * k, farthest)) for k in range(NEIGHBOURS, farthest) if k % NEIGHBOURS == 0]
+        growths = [np.median(np.log(nearest[:, far - 1] / nearest[:, k - 1])) / np.log(far / k) for k, far in scales]
+        dimension = 2.0 / np.max(growths)
+        shares = np.sqrt(nearest[:, :NEIGHBOURS] / nearest[:, 1 : NEIGHBOURS + 1])
+    dimension = min(max(dimension, 1.0), MOST_DIMENSIONS) if np.isfinite(dimension) else 1.0
+    chances = shares ** (np.arange(1, NEIGHBOURS + 1) * dimension)
+    return float(((chances < BY_CHANCE) & (shares < HALF)).any(axis=1).mean())
 
 
 Products = Callable[[IndexArray], FloatArray]

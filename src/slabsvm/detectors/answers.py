@@ -55,12 +55,12 @@ def left_out_decisions(detector: Any, *, needed_by: str, remedy: str) -> FloatAr
     ValueError.
     """
     final = detector[-1] if isinstance(detector, Pipeline) else detector
-    if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
+    if not isinstance(final, Detector) or not hasattr(final, "calibration_scores_"):
         raise ValueError(
             f"{needed_by} needs the leave-one-out scores of this package's detectors fitted with "
-            f"offsets='leave-one-out'; {type(final).__name__} has none here. {remedy}"
+            f"calibration='auto'; {type(final).__name__} has none here. {remedy}"
         )
-    return final.loo_decisions_
+    return final.calibration_decisions_
 
 
 def _as_values(values: Any, detector: Any) -> FloatArray:
@@ -193,8 +193,10 @@ def p_values(model: Any, X: Any) -> FloatArray:
     """Return the p-value of each row, shape (n_samples,): about a share p of new positives has a p-value of at most p.
 
     That is the method of that name of the detector at the end of pipelines and searches, such as `AutoSlabSVM` and
-    `ConformalDetector`, which promises it. Of others it is the share of the learned rows, each without itself, that are
-    no more normal: (1 + their number) / (1 + n), in which rows of all weights but 0 count alike.
+    `ConformalDetector`, which promises it. Of others it is the share of the rows that set the threshold which are no
+    more normal, where the new row counts as one more: (1 + their number) / (1 + n). Rows count as they do for the
+    threshold: whole-number weights are counts of rows, rows of other weights are worth (sum w)^2 / sum w^2 rows, and of
+    groups, which all count alike, n is the number.
 
     Parameters
     ----------
@@ -204,7 +206,7 @@ def p_values(model: Any, X: Any) -> FloatArray:
     Raises
     ------
     ValueError
-        For a detector that keeps no scores of the rows that it learned, as with offsets="training".
+        For a detector that keeps no scores of the rows that it learned, as with calibration="training".
 
     Examples
     --------
@@ -220,18 +222,13 @@ def p_values(model: Any, X: Any) -> FloatArray:
     final, rows = unwrapped(model)[1], as_taken(model, X)
     if hasattr(final, "p_values"):
         return np.asarray(final.p_values(rows))
-    if (learned := getattr(final, "loo_decisions_", None)) is None:
+    if (learned := getattr(final, "calibration_decisions_", None)) is None:
         raise ValueError(
             f"{type(final).__name__} keeps no scores of its training rows, so it has no p-values. Put it into a "
-            "ConformalDetector, or fit it with offsets='leave-one-out'."
+            "ConformalDetector, or fit it with calibration='auto'."
         )
-    return shares_of(learned, final.decision_function(rows))
-
-
-def shares_of(learned: FloatArray, decisions: FloatArray) -> FloatArray:
-    """Return the share of learned rows, each with its left-out decision, (n,), that are no more normal: (n_new,)."""
-    known = np.sort(learned[~np.isnan(learned)])
-    return np.asarray((1 + np.searchsorted(known, decisions, side="right")) / (1 + len(known)))
+    found: FloatArray = final.model_.p_values(learned, final.decision_function(rows))
+    return found
 
 
 def shares_and_names(model: Any, X: Any) -> tuple[FloatArray, list[str] | None]:

@@ -16,21 +16,31 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import canonical, is_plain, reading, without_unit
-from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies
-from slabsvm.fitted import recall
-from slabsvm.fitted.diagnosis import made_by_few
+from slabsvm.data.checks import canonical, is_plain, reading, refuse_lost_digits, without_unit
+from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies, numbered
+from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
+from slabsvm.fitted.sources import held_out
+from slabsvm.fitted.threshold import Calibration
 from slabsvm.fitted.training import Training, checked_weights, rows_counted
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.fitted.warnings import FitWarning
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import warn
+from slabsvm.runtime.caller import silenced, warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing
+from slabsvm.runtime.sklearn_private import (
+    StrOptions,
+    _check_method_params,
+    _fit_context,
+    _num_samples,
+    _safe_indexing,
+    _safe_split,
+)
 
 # Where scikit-learn looks for what a class's parameters may be.
 CONSTRAINTS = "_parameter_constraints"
@@ -50,22 +60,16 @@ def parameters(model: type[T]) -> type[T]:
     return dataclass(kw_only=True, eq=False, repr=False)(model)
 
 
-class SlabCollapseWarning(UserWarning):
-    """A model that will accept far more or far fewer new samples than asked for, or samples infinitely far away."""
-
-
 @parameters
 class Detector(OutlierMixin, BaseEstimator, ABC):
     """An outlier detector that learns from distinct positive samples, and accepts what scores at least `offset_`."""
 
-    offsets: str = "leave-one-out"
-
-    # Whether a row that repeats leaves alone; else with its copies.
-    _leaves_one_copy: ClassVar[bool] = True
+    calibration: str = "auto"
+    random_state: Any = 0
 
     offset_: float = field(init=False)
     n_samples_fit_: int = field(init=False)
-    loo_scores_: FloatArray = field(init=False)
+    calibration_scores_: FloatArray = field(init=False)
     warning_: str = field(init=False)
     model_: Model = field(init=False)
     # The fingerprint of each row of positive weight, by which it is known again.
@@ -74,7 +78,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     _weight_unit: float = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "offsets": [StrOptions({"leave-one-out", "training"})],
+        "calibration": [StrOptions({"auto", "held-out", "training"})],
+        "random_state": ["random_state"],
     }
 
     @abstractmethod
@@ -162,10 +167,10 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         -----
         sklearn.exceptions.ConvergenceWarning
             When a solver stopped before its duality gap was within tol.
-        slabsvm.SlabCollapseWarning
+        slabsvm.FitWarning
             When the model may not do what its parameters ask for. Causes are: it has no width; it accepts rows
-            infinitely far away, or rejects them at the cost of new positives; offsets="training" will reject far more
-            new positives than asked for; many rows have near copies; a few rows set the scale of a feature; a slab
+            infinitely far away, or rejects them at the cost of new positives; calibration="training" will reject far
+            more new positives than asked for; many rows have near copies; a few rows set the scale of a feature; a slab
             rejects the rows that it learned; samples are too few, by number or by uneven weights; or most rows are
             copies of others that one feature tells apart. The text stays in `warning_`.
         """
@@ -223,33 +228,37 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         )
         self.warning_ = " ".join(text for text in texts if text)
         if self.warning_:
-            warn(self.warning_, SlabCollapseWarning)
+            warn(self.warning_, FitWarning)
 
     @property
-    def loo_decisions_(self) -> FloatArray:
+    def calibration_decisions_(self) -> FloatArray:
         """The decision_function of each training row under the model without it: (n_samples,) array of float64.
 
         Negative for the outliers among the training rows. About as many rows are negative as nu asks for. NaN where
-        `loo_scores_` is. The boundary is that of the fitted model. Only with offsets="leave-one-out".
+        `calibration_scores_` is. The boundary is that of the fitted model. Not with calibration="training".
         """
-        if not hasattr(self, "loo_scores_"):
+        if not hasattr(self, "calibration_scores_"):
             raise AttributeError(
-                f"This {type(self).__name__} has no loo_decisions_: they need a fit with offsets='leave-one-out', and "
-                "are not in a file that was saved with training=False."
+                f"This {type(self).__name__} has no calibration_decisions_: they need calibration='auto' or "
+                "'held-out', and are not in a file that was saved with training=False."
             )
-        return self._decisions(self.loo_scores_)
+        return self._decisions(self.calibration_scores_)
 
     def _decisions(self, scores: FloatArray) -> FloatArray:
-        """Return the decisions that follow from scores of the kind of loo_scores_."""
+        """Return the decisions that follow from scores of the kind of calibration_scores_."""
         return scores - self.offset_
 
     def _typical_decision(self) -> float:
         """Return the decision of a typical training row without itself; no less than 0, which it is where unknown."""
-        return max(0.0, float(np.nanmedian(self.loo_decisions_))) if "loo_scores_" in self.__dict__ else 0.0
+        return (
+            max(0.0, float(np.nanmedian(self.calibration_decisions_)))
+            if "calibration_scores_" in self.__dict__
+            else 0.0
+        )
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""
-        return recall.optimistic(expected, self._nominal_recall()) if self.offsets == "training" else ""
+        return warnings.optimistic(expected, self._nominal_recall()) if self.calibration == "training" else ""
 
     def _known_twice(self, training: Training) -> str:
         """Return a warning where known outliers are learned as positives, too, or nothing."""
@@ -258,10 +267,10 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _nearly_copied(self, training: Training) -> str:
         """Return a warning where left-out rows are known by their near copies, or nothing."""
-        if self.offsets != "leave-one-out" or training.groups is not None:
+        if self.calibration == "training" or training.groups is not None:
             return ""
         remedy = "Give each row once, or name the copies of each in fit(X, groups=...), where it takes groups."
-        return recall.nearly_copied(self._near_copies(training), remedy)
+        return warnings.nearly_copied(self._near_copies(training), remedy)
 
     def _near_copies(self, training: Training) -> float:
         return near_copies(training.samples)
@@ -269,13 +278,13 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
         """Fit X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
 
-        This is the sign of `loo_decisions_`, shape (n_samples,): the model's answer for each row had it not learned the
-        row, as in scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. Where a
-        support vector machine has not learned some of its rows (of more than 2,000), each half of the rows is answered
+        This is the sign of `calibration_decisions_`, shape (n_samples,): the model's answer for each row had it not
+        learned the row, as in scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for.
+        Where rows were held out, as of more than 2,000 by a support vector machine, each half of the rows is answered
         by a model of the other half, with its own threshold. A row of weight 0 gets the answer of `predict`.
 
         `fit(X).predict(X)` differs: learning a row raises its score, so few training rows or none are rejected. The two
-        agree with offsets="training", where training scores set the threshold.
+        agree with calibration="training", where training scores set the threshold.
 
         Parameters
         ----------
@@ -287,32 +296,70 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _predict_learned(self, X: Any, **parameters: Any) -> npt.NDArray[np.intp]:
         """Return what `fit_predict` answers the rows that were given to `fit`, with these parameters."""
-        del parameters
-        if "loo_scores_" not in self.__dict__:
+        if "calibration_scores_" not in self.__dict__:
             return self.predict(X)
-        decisions = self.loo_decisions_
+        if self.model_.by_halves:
+            return self._predict_by_halves(X, **parameters)
+        decisions = self.calibration_decisions_
         answers = np.where(decisions >= 0, 1, -1)
         new = np.flatnonzero(np.isnan(decisions))
         if len(new):
             answers[new] = self.predict(_safe_indexing(X, new))
         return answers
 
+    def _predict_by_halves(self, X: Any, **parameters: Any) -> npt.NDArray[np.intp]:
+        """Return the answers for each half of the rows, or of the groups, by a model of the other half."""
+        n, random = _num_samples(X), check_random_state(self.random_state)
+        groups = parameters.get("groups")
+        names = np.arange(n) if groups is None else numbered(groups, n)
+        first = (random.permutation(int(names.max()) + 1) % 2 == 0)[names]
+        answers = np.empty(n, dtype=np.intp)
+        for half in (first, ~first):
+            learned, asked = np.flatnonzero(half), np.flatnonzero(~half)
+            own = _check_method_params(X, parameters, indices=learned)
+            # What is odd about these rows has been said of all of them.
+            with silenced(UserWarning):
+                model = clone(self).fit(_safe_split(self, X, None, learned)[0], **own)
+            answers[asked] = model.predict(_safe_split(self, X, None, asked, learned)[0])
+        return answers
+
+    def _learned(self, training: Training, most: float = np.inf) -> tuple[Training, BoolArray]:
+        """Return what is learned, and which rows, (n_samples,), are held out and set the threshold.
+
+        With calibration="auto" these are some of more than so many distinct rows.
+        """
+        out = np.zeros(training.n_rows, dtype=bool)
+        if self.calibration == "held-out":
+            out = held_out(training, check_random_state(self.random_state), 2)
+        elif self.calibration == "auto" and len(training.distinct.weights) > most:
+            out = held_out(training, check_random_state(self.random_state), int(most))
+        return (training.without(out, self._distinct) if out.any() else training), out
+
+    def _left_out(self, out: BoolArray) -> bool:
+        """Return whether learned rows set the threshold, each by its score without itself."""
+        return self.calibration == "auto" and not out.any()
+
+    def _calibrated(self, scores: FloatArray, calibration: Calibration, out: BoolArray) -> dict[str, Any]:
+        """Return the fields of a model that say which rows' scores, (n_samples,), set the threshold."""
+        if self.calibration == "training":
+            return {"calibration_scores": None}
+        return {
+            "calibration_scores": scores,
+            "calibration_masses": calibration.by_row(len(scores)),
+            "calibration_worth": calibration.worth,
+            "by_halves": bool(out.any()),
+        }
+
     def _few(self, training: Training) -> str:
-        """Return a warning where left-out scores of so few samples say little of the recall, or nothing."""
-        if self.offsets != "leave-one-out":
+        """Return a warning where so few samples set the threshold that they say little of the recall, or nothing."""
+        scores = self.model_.calibration_scores
+        if scores is None:
             return ""
-        nominal, groups = self._nominal_recall(), training.groups
+        nominal, judges, groups = self._nominal_recall(), ~np.isnan(scores), training.names
         if groups is not None:
-            return recall.too_few(groups.count, nominal, f"{groups.count} groups are few")
-        doubt = "" if recall.alike(training.weights) else recall.too_uneven(training.weights, nominal)
-        copies = self._copies(training)
-        if not doubt and self._leaves_one_copy:
-            doubt = recall.taken_for_copies(copies, nominal)
-        if doubt and not training.may_be_counts:
-            return doubt
-        # Where most rows repeat others, and new ones will, too, how many differ says nothing.
-        few_differ = self._leaves_one_copy and recall.share_once(copies) < recall.MOST
-        return "" if few_differ else recall.too_few_distinct(copies, nominal)
+            return warnings.too_few_groups(len(np.unique(groups[judges])), nominal)
+        copies = self._copies(training)[np.unique(training.distinct.group[judges])]
+        return warnings.too_few_rows(training.weights[judges], copies, nominal, counts=training.may_be_counts)
 
     def _copies(self, training: Training) -> FloatArray:
         """Return how many rows each distinct sample is, (k,)."""
@@ -368,6 +415,8 @@ def checked_rows(
     if is_plain(X) and len(X) >= least and takes_unnamed(estimator, X.shape[1], reset=reset):
         return X
     with reading(X):
+        if reset:
+            refuse_lost_digits(X)
         X = validate_data(
             estimator,
             X,
@@ -387,7 +436,7 @@ def rows_of(detector: Detector, X: Any, *, reset: bool = False) -> Any:
 
 def scale_by_few(detector: Detector, X: Any) -> str:
     """Return a warning where a few of validated rows make the scale that a model takes from them, or nothing."""
-    return made_by_few(X, getattr(detector, "feature_names_in_", None)) if detector._takes_scale else ""
+    return warnings.made_by_few(X, getattr(detector, "feature_names_in_", None)) if detector._takes_scale else ""
 
 
 def distinct_of(detector: Detector, X: Any, weights: FloatArray) -> Distinct:

@@ -14,8 +14,8 @@ from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
-from slabsvm.fitted.recall import alike, effective
 from slabsvm.fitted.training import Training
+from slabsvm.fitted.warnings import alike, effective
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import Expansion
@@ -90,10 +90,13 @@ class KernelDensityDetector(Detector):
         a smaller bandwidth.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes each training row's log density
-        without its own Gaussian; those of its copies stay. The model then accepts a share of *new* positives near
-        1 - nu. "training" includes the own Gaussian.
+    calibration : {"auto", "held-out", "training"}, default="auto"
+        Which scores set the threshold, at their nu-quantile. "auto" takes each training row's log density without its
+        own Gaussian; those of its copies stay. The model then accepts a share of *new* positives near 1 - nu.
+        "held-out" does not learn 1,000 of the rows, a tenth if that is more, half if that is fewer, and takes their log
+        densities. "training" includes the own Gaussian.
+    random_state : int, RandomState or None, default=0
+        Which rows are held out.
 
     Attributes
     ----------
@@ -101,9 +104,9 @@ class KernelDensityDetector(Detector):
         h.
     offset_ : float
         The least log density that is accepted.
-    loo_scores_ : (n_samples,) array of float64
-        The log density at each training row, computed from the other rows. NaN where the weight is 0. Only with
-        offsets="leave-one-out".
+    calibration_scores_ : (n_samples,) array of float64
+        The log density at each training row, computed from the other rows. NaN where the weight is 0. Not with
+        calibration="training".
     n_samples_fit_ : int
     n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
@@ -150,12 +153,21 @@ class KernelDensityDetector(Detector):
         return of_distances(near.distances, neighbours.typical, decisions, reference=self._typical_decision())
 
     def _learn(self, training: Training) -> DensityModel:
-        shares = training.distinct.weights / training.distinct.weights.sum()
-        scale = _mean_deviation(training.samples, shares)
-        density = _density(training.samples, shares, self._bandwidth(scale, shares, training.X.shape[1]))
-        left_out = self.offsets == "leave-one-out" and len(shares) > 1
-        scores, counts = _left_out(density, training) if left_out else (density.logarithm(training.samples), shares)
-        offset = weighted_quantile(scores, counts, self.nu)
+        learned, out = self._learned(training)
+        shares = learned.distinct.weights / learned.distinct.weights.sum()
+        scale = _mean_deviation(learned.samples, shares)
+        density = _density(learned.samples, shares, self._bandwidth(scale, shares, training.X.shape[1]))
+        of_rows = np.full(training.n_rows, np.nan)
+        if out.any():
+            of_rows[out] = density.logarithm(training.X[out])
+        elif self._left_out(out) and len(shares) > 1:
+            of_rows = training.by_row(_left_out(density, training))
+        else:
+            of_rows = training.by_row(density.logarithm(training.X[training.counted[0]]))
+        calibration = training.calibration(~np.isnan(of_rows))
+        scores, counts = of_rows[calibration.rows], calibration.masses
+        trained = self.calibration == "training"
+        offset = weighted_quantile(scores, counts, self.nu) if trained else calibration.quantile(scores, self.nu)
         infinity_warning = ""
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
         if offset < LEAST_LOG_DENSITY:
@@ -164,12 +176,12 @@ class KernelDensityDetector(Detector):
             infinity_warning = diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
-        if self.offsets == "training" and len(shares) > 1:
-            expected = float(shares @ (density.without_own(scores) >= offset - rounding))
+        if trained and len(shares) > 1:
+            expected = float(shares @ (density.without_own(density.logarithm(learned.samples)) >= offset - rounding))
         return DensityModel(
             offset=offset - rounding,
             rounding=rounding,
-            loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
+            **self._calibrated(of_rows, calibration, out),
             infinity_warning=infinity_warning,
             density=density,
             one_point=scale == 0,
@@ -210,8 +222,8 @@ def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
     return Density(kernel, samples, np.log(shares), bandwidth)
 
 
-def _left_out(density: Density, training: Training) -> tuple[FloatArray, FloatArray]:
-    """Return the log densities at samples without themselves, or their groups, and how much each counts: (p,) each."""
+def _left_out(density: Density, training: Training) -> FloatArray:
+    """Return the log densities at samples without themselves, or their groups, (p,)."""
     groups, shares = training.groups, np.exp(density.log_shares)
     if groups is None:
         every, own = np.arange(len(shares)), density.log_shares
@@ -223,10 +235,10 @@ def _left_out(density: Density, training: Training) -> tuple[FloatArray, FloatAr
         # Where each row counts once, those without one are as many; and a new row ties with one that repeats the same.
         each = training.rows_each is not None or alike(training.weights)
         others = 0.0 if each else _log_of_the_others(shares, stays)
-        return scores - others, training.distinct.weights
+        return scores - others
     scores = density.logarithm(training.X[groups.representatives], apart=(groups.numbers, groups.of_samples))
     remaining = np.array([1.0 - shares[leaving].sum() for _, leaving in groups])
-    return scores - np.log(remaining)[groups.numbers], groups.weights
+    return np.asarray(scores - np.log(remaining)[groups.numbers])
 
 
 def _log_of_the_others(shares: FloatArray, stays: FloatArray) -> FloatArray:

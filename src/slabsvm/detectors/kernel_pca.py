@@ -10,7 +10,7 @@ Reconstruction error of x: |Phi(x) - mu|^2 less its squared projections on the f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar
 
@@ -148,13 +148,14 @@ class KernelPCADetector(KernelDetector):
         space. An int above the rank of the centred kernel matrix is refused.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes what each training row scores under
-        a model of the other nine of ten folds: the model then accepts a share of *new* positives near 1 - nu. Copies of
-        a row are in one fold. "training" takes the training scores, which are too high, because the components were
-        chosen to reconstruct the training samples. The error grows with the number of components.
+    calibration : {"auto", "held-out", "training"}, default="auto"
+        Which scores set the threshold, at their nu-quantile. "auto" takes what each training row scores under a model
+        of the other nine of ten folds: the model then accepts a share of *new* positives near 1 - nu. Copies of a row
+        are dealt to different folds. "held-out" does not learn 1,000 of the rows, a tenth if that is more, half if that
+        is fewer, and takes their scores. "training" takes the training scores, which are too high, because the
+        components were chosen to reconstruct the training samples. The error grows with the number of components.
     random_state : int, RandomState or None, default=0
-        Which rows are in which fold.
+        Which rows are in which fold, or held out.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
 
@@ -166,8 +167,9 @@ class KernelPCADetector(KernelDetector):
         Each component's share of the variance in feature space.
     offset_ : float
         Minus the largest squared distance that is accepted.
-    loo_scores_ : (n_samples,) array of float64
-        What each training row scores by the other folds. NaN where the weight is 0. Only with offsets="leave-one-out".
+    calibration_scores_ : (n_samples,) array of float64
+        What each training row scores by the other folds. NaN where the weight is 0, and for learned rows where others
+        were held out. Not with calibration="training".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int
@@ -178,8 +180,8 @@ class KernelPCADetector(KernelDetector):
     -----
     With n distinct training samples `fit` holds up to four n x n matrices, 33 n^2 bytes (n = 10,000: 3.3 GB; one matrix
     more for a precomputed kernel). It finds all eigenvectors in n^3 operations, and those of ten folds. With
-    offsets="training", an int n_components below n/20 and n > 1,000, it takes two matrices and n^2 operations for each
-    component. A prediction computes kernel values with all training samples.
+    calibration="training", an int n_components below n/20 and n > 1,000, it takes two matrices and n^2 operations for
+    each component. A prediction computes kernel values with all training samples.
 
     References
     ----------
@@ -198,9 +200,6 @@ class KernelPCADetector(KernelDetector):
     gamma: str | float = "scale"
     n_components: float = 0.9
     nu: float = 0.1
-    random_state: Any = 0
-
-    _leaves_one_copy: ClassVar[bool] = False
 
     n_components_: int = field(init=False)
     explained_variance_ratio_: FloatArray = field(init=False)
@@ -212,7 +211,6 @@ class KernelPCADetector(KernelDetector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-        "random_state": ["random_state"],
     }
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -237,10 +235,11 @@ class KernelPCADetector(KernelDetector):
         return of_parts(parts, fit.usual, decisions, reference=-self.offset_)
 
     def _learn(self, training: Training) -> Subspace:
-        kernel, gram = self._known(training)
+        learned, out = self._learned(training)
+        kernel, gram = self._known(learned)
         length = common_length(kernel, gram, type(self).__name__)
         gram.check()
-        distinct = training.distinct
+        distinct = learned.distinct
         every = np.arange(gram.n_samples)
         largest = float(gram.diagonal.max())
         K = np.asarray(gram.block(every, None), dtype=np.float64)
@@ -251,21 +250,38 @@ class KernelPCADetector(KernelDetector):
         variance = float(cloud.shares @ np.diagonal(cloud.matrix))
         if variance < RESOLVED * rounding:
             refuse_remote_cloud(variance, gram)
-        left_out = self.offsets == "leave-one-out"
-        whole = left_out or not isinstance(self.n_components, Integral)
+        left_out = self._left_out(out)
+        whole = self.calibration != "training" or not isinstance(self.n_components, Integral)
         found = components(cloud, None if whole else int(self.n_components), gram.resolution)
         q = self._dimension(found.variances, variance)
         leading = found.coefficients[:, :q]
-        if left_out and len(distinct.weights) > 1:
-            model = _OfFolds(**self.get_params()).set_params(offsets="training")
-            error = -scores_by_folds(model, training, check_random_state(self.random_state))
-        else:
-            error = training.by_row(errors(np.diagonal(cloud.matrix), cloud.matrix @ leading))
+        model = Subspace(
+            offset=np.nan,
+            rounding=rounding,
+            calibration_scores=None,
+            kernel=kernel,
+            length=length,
+            expansion=Expansion(kernel, samples_of(kernel, learned, every), np.column_stack([leading, cloud.shares])),
+            shift=cloud.means @ leading,
+            sums=leading.sum(axis=0),
+            squared_mean=cloud.squared_mean,
+            explained=found.variances[:q] / variance if variance > 0 else np.zeros(q),
+            without_error=False,
+        )
+        error = learned.by_row(errors(np.diagonal(cloud.matrix), cloud.matrix @ leading))
+        if out.any():
+            error = np.where(out, 0.0, np.nan)
+            error[out] = -model.scores(training.X[out], model.expansion(training.X[out]))
+        elif left_out and training.n_copies.sum() > 1:
+            one = _OfFolds(**self.get_params()).set_params(calibration="training")
+            error = -scores_by_folds(one, training, check_random_state(self.random_state))
         calibration = training.calibration(~np.isnan(error))
-        scores, masses = -error[calibration.rows], calibration.masses
+        scores = -error[calibration.rows]
         # A learned row may lie on a training threshold, with all that repeat it.
-        quantile = calibration.quantile(scores, self.nu) if left_out else weighted_quantile(scores, masses, self.nu)
-        offset = quantile - rounding
+        if self.calibration == "training":
+            offset = weighted_quantile(scores, calibration.masses, self.nu) - rounding
+        else:
+            offset = calibration.quantile(scores, self.nu) - rounding
         infinity_warning = ""
         if length is not None:
             local = kernel is not None and kernel.local
@@ -273,19 +289,12 @@ class KernelPCADetector(KernelDetector):
             # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
             alone = float(cloud.shares @ (cloud.means - length * cloud.shares <= rounding))
             infinity_warning, offset = self._kept_outside(offset, far, alone, local=local)
-        return Subspace(
+        return replace(
+            model,
             offset=offset,
-            rounding=rounding,
-            loo_scores=-error if left_out else None,
             infinity_warning=infinity_warning,
-            kernel=kernel,
-            length=length,
-            expansion=Expansion(kernel, samples_of(kernel, training, every), np.column_stack([leading, cloud.shares])),
-            shift=cloud.means @ leading,
-            sums=leading.sum(axis=0),
-            squared_mean=cloud.squared_mean,
-            explained=found.variances[:q] / variance if variance > 0 else np.zeros(q),
             without_error=float(np.nanmax(error)) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
+            **self._calibrated(-error, calibration, out),
         )
 
     def _kept_outside(self, offset: float, far: float, alone: float, *, local: bool) -> tuple[str, float]:
@@ -322,10 +331,10 @@ class KernelPCADetector(KernelDetector):
 
     def _diagnosis(self) -> str:
         if self.model_.without_error:
-            cure = "offsets='leave-one-out', " if self.offsets == "training" else ""
+            cure = "calibration='auto', " if self.calibration == "training" else ""
             return (
-                f"The components reconstruct every training sample without error ({self.offsets} scores), so they "
-                f"give no threshold for new samples. Use {cure}fewer components, or a kernel with more dimensions, "
+                "The components reconstruct every training sample without error, so they give no threshold for new "
+                f"samples. Use {cure}fewer components, or a kernel with more dimensions, "
                 "and check the features for constants."
             )
         return self._indistinct() or self.model_.infinity_warning

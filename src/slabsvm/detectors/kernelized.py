@@ -99,7 +99,7 @@ class KernelDetector(Detector):
 
     def _indistinct(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
-        if self.model_.loo_spread <= 4 * self.model_.rounding:
+        if self.model_.calibration_spread <= 4 * self.model_.rounding:
             return (
                 "All leave-one-out scores are the same to within rounding, and so new samples may all score the "
                 "same. Either all samples are (nearly) the same point of feature space, or the kernel matrix is the "

@@ -30,10 +30,10 @@ class OneClassSVM(SupportVectorDetector):
     ----------
     nu : float in (0, 1], default=0.1
         The share of samples that may lie on the wrong side of the plane.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the plane. "leave-one-out" takes the nu-quantile of scores of rows that the model has not
-        learned (`loo_scores_`): it then accepts a share of *new* positives near 1 - nu. "training" takes that of the
-        training scores, as in [1]_ and scikit-learn.
+    calibration : {"auto", "held-out", "training"}, default="auto"
+        Which scores set the plane, as for `OneClassSlabSVM`: with "auto" and "held-out" the nu-quantile of scores of
+        rows that the model has not learned (`calibration_scores_`), so that it accepts a share of *new* positives near
+        1 - nu; with "training" that of the training scores, as in [1]_ and scikit-learn.
     kernel, gamma, tol, max_iter, cache_size, random_state, n_jobs
         As for `OneClassSlabSVM`, defaults included.
 
@@ -44,7 +44,7 @@ class OneClassSVM(SupportVectorDetector):
     dual_coef_ : (1, n_SV) array of float64
         The multipliers alpha of the support vectors; they sum to 1. (scikit-learn's sum to nu * n_samples.)
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, dual_objective_, status_, expected_recall_,
-    expected_recall_error_, training_recall_bound_, loo_decisions_, loo_scores_, gamma_, n_samples_fit_,
+    expected_recall_error_, training_recall_bound_, calibration_decisions_, calibration_scores_, gamma_, n_samples_fit_,
     n_features_in_, feature_names_in_
         As for `OneClassSlabSVM`.
 

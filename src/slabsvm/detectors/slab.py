@@ -11,7 +11,7 @@ import numpy as np
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class_slab
-from slabsvm.fitted import recall
+from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import Solved, Unseen
 from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
@@ -52,10 +52,12 @@ class OneClassSlabSVM(SupportVectorDetector):
         most normal position, 0 on both planes and negative beyond them, each side on its own scale. It still separates
         outliers by distance where kernel values have vanished. "centre" is the distance to the nearer plane, as in the
         paper. At epsilon = 0 both are the position along w.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the planes. "leave-one-out" takes quantiles of scores of rows that the model has not learned
-        (`loo_scores_`): it then accepts a share of *new* positives near 1 - nu_lower - nu_upper. "training" takes
-        quantiles of the training scores, as in the paper.
+    calibration : {"auto", "held-out", "training"}, default="auto"
+        Which scores set the planes. "auto" takes quantiles of scores of rows that the model has not learned
+        (`calibration_scores_`): it then accepts a share of *new* positives near 1 - nu_lower - nu_upper. Up to 2,000
+        distinct rows each is left out, by itself or with its group. Of more rows 1,000 are held out, or a tenth if that
+        is more. "held-out" holds as many out of any number of rows, but half at most. "training" takes quantiles of the
+        training scores, as in the paper.
     tol : float > 0, default=1e-3
         The duality gap to reach, relative to the objective.
     max_iter : int, default=-1
@@ -89,9 +91,10 @@ class OneClassSlabSVM(SupportVectorDetector):
     n_iter_ : int
         The solver's iterations.
     duality_gap_ : float
-        The certificate: the objective is within this of the optimum.
+        The certificate: the objective is within this of the optimum. Its own rounding, 1.8e-15 of K's diagonal times
+        (1 + epsilon)^2, is added.
     relative_gap_ : float
-        The gap relative to the objective. tol bounds it.
+        The gap, without that rounding, relative to the objective. tol bounds it.
     dual_objective_ : float
         ``1/2 beta'K beta = 1/2 |w|^2``, up to the rounding of K. The rounding is about 1e-7 if blocks of K were float32
         (RBF, more than 500 rows, unless tol asks for more). It may exceed the gap.
@@ -100,23 +103,23 @@ class OneClassSlabSVM(SupportVectorDetector):
     expected_recall_ : float
         The share of new positives that this model is expected to accept. It counts which of the m rows that set the
         planes the model accepts without having learned them, and where the planes lie in the m + 1 gaps between their
-        scores (docs/results/offsets.md). With groups it is the share for new groups. With offsets="training" it is
+        scores (docs/results/offsets.md). With groups it is the share for new groups. With calibration="training" it is
         `training_recall_bound_`.
     expected_recall_error_ : float
         Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r. With groups it follows from how much groups
-        differ. Only with offsets="leave-one-out".
+        differ. Not with calibration="training".
     training_recall_bound_ : float
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that planes with
-        offsets="training" accept. It does not depend on this model's offsets.
-    loo_decisions_ : (n_samples,) array of float64
-        The decision that follows from each of `loo_scores_`: negative for the outliers among the training rows, NaN
-        where the score is. Only with offsets="leave-one-out".
-    loo_scores_ : (n_samples,) array of float64
+        calibration="training" accept. It does not depend on this model's offsets.
+    calibration_decisions_ : (n_samples,) array of float64
+        The decision that follows from each of `calibration_scores_`: negative for the outliers among the training rows,
+        NaN where the score is. Not with calibration="training".
+    calibration_scores_ : (n_samples,) array of float64
         The position along w of each training row under a model without it, or without its group; copies of it stay.
         NaN where its weight is 0. With up to 2,000 distinct rows all are exact: those of refits, to within the duality
         gap. With more, 1,000 rows or a tenth, if that is more, are not learned: these have their scores under the
-        model, and learned rows NaN. (Up to 3,000 rows, 2,000 are learned, and have exact scores besides.) Only with
-        offsets="leave-one-out".
+        model, and learned rows NaN. (Up to 3,000 rows, 2,000 are learned, and have exact scores besides.) Not with
+        calibration="training".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int
@@ -199,9 +202,11 @@ class OneClassSlabSVM(SupportVectorDetector):
 
     def _diagnosis(self) -> str:
         fit = self.model_
-        collapsed = self.planes_.without_width(self.status_, fit.rounding, remedy=self._remedy(), spread=fit.loo_spread)
-        if collapsed or self.offsets == "training":
+        collapsed = self.planes_.without_width(
+            self.status_, fit.rounding, remedy=self._remedy(), spread=fit.calibration_spread
+        )
+        if collapsed or self.calibration == "training":
             return collapsed or self._misplaced()
         expected, nominal = self.expected_recall_, self._nominal_recall()
-        lifted_out = recall.lifted_out(fit.recall_of_learned, expected, nominal, self._smoother())
+        lifted_out = warnings.lifted_out(fit.recall_of_learned, expected, nominal, self._smoother())
         return " ".join(text for text in (self._misplaced(), lifted_out) if text)

@@ -14,33 +14,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.distinct import numbered
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.active_set import polished
-from slabsvm.dual.left_out import EXACT, left_out_scores, left_out_scores_of_groups
+from slabsvm.dual.left_out import left_out_scores, left_out_scores_of_groups
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
-from slabsvm.fitted import diagnosis, recall
+from slabsvm.fitted import diagnosis, warnings
 from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
+from slabsvm.fitted.sources import EXACT
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.caller import counted, silenced, warn
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval, _check_method_params, _num_samples, _safe_split
-
-# Rows that are held out, a tenth if that is more; of groups so many, or half of all.
-LEAST_HELD_OUT, MANY_GROUPS = 1000, 100
+from slabsvm.runtime.caller import counted, warn
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 
 @parameters
@@ -50,7 +45,6 @@ class SupportVectorDetector(KernelDetector):
     tol: float = 1e-3
     max_iter: int = -1
     cache_size: float = 1000
-    random_state: Any = 0
 
     support_: npt.NDArray[np.intp] = field(init=False)
     dual_coef_: FloatArray = field(init=False)
@@ -69,7 +63,6 @@ class SupportVectorDetector(KernelDetector):
         "tol": [FiniteReal(0.0, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [FiniteReal(0.0, closed="neither")],
-        "random_state": ["random_state"],
     }
 
     fit = fit_with_groups
@@ -173,24 +166,6 @@ class SupportVectorDetector(KernelDetector):
         decisions = self.score_along(near.sums, X) - self.offset_
         return of_distances(near.distances, neighbours.typical, decisions, reference=self._typical_decision())
 
-    def _predict_learned(self, X: Any, **parameters: Any) -> npt.NDArray[np.intp]:
-        if not self.model_.by_halves:
-            return super()._predict_learned(X)
-        # Each half of the rows, or of the groups, is judged by a model of the other, with its own threshold.
-        n, random = _num_samples(X), check_random_state(self.random_state)
-        groups = parameters.get("groups")
-        names = np.arange(n) if groups is None else numbered(groups, n)
-        first = (random.permutation(int(names.max()) + 1) % 2 == 0)[names]
-        answers = np.empty(n, dtype=np.intp)
-        for half in (first, ~first):
-            learned, asked = np.flatnonzero(half), np.flatnonzero(~half)
-            own = _check_method_params(X, parameters, indices=learned)
-            # What is odd about these rows has been said of all of them.
-            with silenced(UserWarning):
-                model = clone(self).fit(_safe_split(self, X, None, learned)[0], **own)
-            answers[asked] = model.predict(_safe_split(self, X, None, asked, learned)[0])
-        return answers
-
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines."""
         check_is_fitted(self)
@@ -201,7 +176,7 @@ class SupportVectorDetector(KernelDetector):
         ended = f"{self.status_} after {counted(self.n_iter_, 'iteration')}"
         lines = [
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",
-            f"  {boundary}  ({self.offsets} offsets)",
+            f"  {boundary}  (calibration: {self.calibration})",
             f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
             f"  recall           {self._recall_statement()}",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
@@ -214,18 +189,15 @@ class SupportVectorDetector(KernelDetector):
         known = hasattr(self, "expected_recall_error_")
         error = f", +- {self.expected_recall_error_:.1%}" if known else ""
         asked = f"by left-out scores{error}, where nu asks for {self._nominal_recall():.1%}"
-        if self.offsets == "training":
+        if self.calibration == "training":
             return f"at least {self.expected_recall_:.1%} of new positives expected, {asked}"
         return (
-            f"{self.expected_recall_:.1%} of new positives expected, {asked} (of offsets='training', at least "
+            f"{self.expected_recall_:.1%} of new positives expected, {asked} (of calibration='training', at least "
             f"{self.training_recall_bound_:.1%})"
         )
 
     def _learn(self, training: Training) -> SupportVectorModel:
-        out = np.zeros(training.n_rows, dtype=bool)
-        if self.offsets == "leave-one-out" and len(training.distinct.weights) > EXACT and not self._by_folds:
-            out = held_out(training, check_random_state(self.random_state))
-        learned = training.without(out, self._distinct) if out.any() else training
+        learned, out = self._learned(training, np.inf if self._by_folds else EXACT)
         kernel, gram = self._known(learned)
         # The solver, left-out scores and warnings then read the same values.
         gram = gram.held() if gram.n_samples <= SMALL else gram
@@ -234,7 +206,7 @@ class SupportVectorDetector(KernelDetector):
         held = gram
         # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
         bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
-        exact = self.offsets == "leave-one-out" and gram.n_samples <= EXACT
+        exact = self.calibration == "auto" and gram.n_samples <= EXACT
         if exact and bounded and self.max_iter < 0 and solution.converged:
             held = gram.held()
             solution = polished(dual, held, solution)
@@ -265,7 +237,7 @@ class SupportVectorDetector(KernelDetector):
         # a new score must meet theirs; with planes by scores of rows that were not learned, which may lie far below
         # those terms, the sizes of the planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
-        if self.offsets == "leave-one-out":
+        if self.calibration != "training":
             unseen = self._unseen(training, learned, out, solved, expansion)
             offsets = unseen.offsets(dual, rounding_of(float(np.abs(solution.scores).max())))
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
@@ -286,7 +258,7 @@ class SupportVectorDetector(KernelDetector):
         boundary = self._boundary(solved, unseen, offsets, rounding)
         accepted = dual.accepts(solution.scores, offsets, rounding)
         expected, error = unseen.calibration.expected_recall(unseen.distances(dual, offsets) + rounding)
-        by_left_out = self.offsets == "leave-one-out"
+        by_left_out = self.calibration != "training"
         return SupportVectorModel(
             kernel=solved.kernel,
             expansion=expansion,
@@ -294,9 +266,8 @@ class SupportVectorDetector(KernelDetector):
             boundary=boundary,
             offset=boundary["offset_"],
             rounding=rounding,
-            loo_scores=unseen.by_row(training.n_rows) if by_left_out else None,
-            loo_log_mass=_log_mass_unseen(training, learned, out, support, expansion) if by_left_out else None,
-            by_halves=by_left_out and len(unseen.scores) < int(np.count_nonzero(training.weights)),
+            **self._calibrated(unseen.by_row(training.n_rows), unseen.calibration, out),
+            calibration_log_mass=_log_mass_unseen(training, learned, out, support, expansion) if by_left_out else None,
             recall=expected if by_left_out else None,
             recall_error=error if by_left_out else None,
             infinity_warning=infinity_warning,
@@ -305,7 +276,7 @@ class SupportVectorDetector(KernelDetector):
             recall_of_learned=solved.recall_of_learned(learned.distinct, accepted),
             recall_of_repeats=solved.recall_of_repeats(learned.distinct, accepted),
             objective=solution.objective,
-            gap=solution.gap,
+            gap=solution.gap + dual.rounding_of_gap(float(gram.diagonal.mean())),
             relative_gap=solution.relative_gap,
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
@@ -323,10 +294,10 @@ class SupportVectorDetector(KernelDetector):
         """Return where rows lie along w that were not learned, or were left out exactly."""
         dual, gram, solution = solved.dual, solved.gram, solved.solution
         scores, outer = np.full(training.n_rows, np.nan), np.full(training.n_rows, np.nan)
-        if dual.linear.any() or (gram.n_samples > EXACT and not out.any()):
+        if self._left_out(out) and (dual.linear.any() or gram.n_samples > EXACT):
             scores = self._scores_by_folds(training, solved)
             return Unseen.of(training, scores, scores)
-        if gram.n_samples <= EXACT:
+        if self.calibration == "auto" and gram.n_samples <= EXACT:
             if learned.groups is not None:
                 pairs = list(learned.groups)
                 scores = learned.by_row(np.concatenate(left_out_scores_of_groups(dual, gram, solution, pairs)))
@@ -338,8 +309,13 @@ class SupportVectorDetector(KernelDetector):
                 whole = np.where(learned.n_copies > 1, larger, left)
                 scores, outer = learned.by_row(left), learned.by_row(whole)
         if out.any():
-            scores[out] = outer[out] = expansion(training.X[out])
+            scores[out] = outer[out] = self._new_scores(expansion, training.X[out], solved)
         return Unseen.of(training, scores, outer)
+
+    def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
+        """Return the scores of new rows in the Dual's unit, (n,)."""
+        del solved
+        return expansion(X)
 
     def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
         """Return the scores of all rows in the Dual's unit, (n_samples,), where the Dual has a linear term."""
@@ -387,33 +363,16 @@ class SupportVectorDetector(KernelDetector):
     def _misplaced(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""
         texts = [self.model_.infinity_warning]
-        if self.offsets == "training":
+        if self.calibration == "training":
             fit, nominal = self.model_, self._nominal_recall()
-            texts.append(recall.bounded(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy()))
+            texts.append(
+                warnings.training_rejects(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy())
+            )
         return " ".join(text for text in texts if text)
 
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""
-        return f"offsets='leave-one-out', {self._smoother()}" if self.offsets == "training" else self._smoother()
-
-
-def held_out(training: Training, random: np.random.RandomState) -> BoolArray:
-    """Return which of many rows, (n_samples,), set the threshold and are not learned: 1,000, or a tenth if it is more.
-
-    At least EXACT are learned. Of groups whole ones are held out, and at least MANY_GROUPS, or half of all.
-    """
-    kept = np.flatnonzero(training.weights > 0)
-    wanted = len(kept) - max(EXACT, len(kept) - max(LEAST_HELD_OUT, len(kept) // 10))
-    out = np.zeros(training.n_rows, dtype=bool)
-    if training.groups is None:
-        out[random.choice(kept, wanted, replace=False)] = True
-        return out
-    names, count = np.asarray(training.names), training.groups.count
-    order = random.permutation(count)
-    sizes = np.cumsum(np.bincount(names[kept], minlength=count)[order])
-    n_groups = max(int(np.searchsorted(sizes, wanted)) + 1, min(MANY_GROUPS, count // 2))
-    out[np.isin(names, order[: min(n_groups, count - 2)])] = True
-    return out
+        return f"calibration='auto', {self._smoother()}" if self.calibration == "training" else self._smoother()
 
 
 def _log_mass_unseen(

@@ -51,11 +51,11 @@ class SVDD(SupportVectorDetector):
         The bound of a multiplier, instead of nu, as in [1]_. It is C * w_i for a sample of weight w_i, so the unit of
         weights matters. C must be at least 1 / (sum of weights), which corresponds to nu = 1. At C >= 1 (for weights of
         1) no training sample may lie outside. None uses nu.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which distances set R^2, as a quantile. "leave-one-out" takes those of rows that the model has not learned: it
-        then accepts a share of *new* positives near 1 - nu. Where k(x, x) differs between rows, ten folds give them,
-        of any number of rows; copies, and rows of one group, are in one fold. "training" takes the training samples'
-        distances, as in [1]_.
+    calibration : {"auto", "held-out", "training"}, default="auto"
+        Which distances set R^2, as a quantile. "auto" and "held-out" take those of rows that the model has not learned,
+        as for `OneClassSlabSVM`: it then accepts a share of *new* positives near 1 - nu. Where k(x, x) differs between
+        rows, "auto" takes them from ten folds, of any number of rows. "training" takes the training samples' distances,
+        as in [1]_.
     gamma, tol, max_iter, cache_size, random_state, n_jobs
         As for `OneClassSlabSVM`, defaults included.
 
@@ -71,12 +71,12 @@ class SVDD(SupportVectorDetector):
         The multipliers alpha of the support vectors; they sum to 1.
     dual_objective_ : float
         1/2 alpha'K alpha - 1/2 alpha'diag(K).
-    loo_scores_ : (n_samples,) array of float64
+    calibration_scores_ : (n_samples,) array of float64
         Minus the squared distance of each training row from the centre of a model that has not learned it. Exact scores
         leave out the change of the centre's length, which moves all distances alike. NaN where the weight is 0, and for
-        rows that were learned where others set the threshold. Only with offsets="leave-one-out".
+        rows that were learned where others set the threshold. Not with calibration="training".
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_,
-    expected_recall_error_, training_recall_bound_, loo_decisions_, gamma_, n_samples_fit_, n_features_in_,
+    expected_recall_error_, training_recall_bound_, calibration_decisions_, gamma_, n_samples_fit_, n_features_in_,
     feature_names_in_
         As for `OneClassSlabSVM`.
 
@@ -127,19 +127,28 @@ class SVDD(SupportVectorDetector):
             refuse_remote_cloud(2 * abs(solved.solution.objective), solved.gram)
         fit = super()._read_off(training, learned, out, solved)
         taken_off = self._taken_off(solved)
-        loo_scores = None if fit.loo_scores is None else 2.0 * fit.loo_scores - taken_off - fit.squared_norm
+        calibration_scores = (
+            None if fit.calibration_scores is None else 2.0 * fit.calibration_scores - taken_off - fit.squared_norm
+        )
         nu = self._share_outside(float(learned.distinct.weights.sum()))
         return replace(
             fit,
             objective=fit.objective - 0.5 * taken_off,
-            loo_scores=loo_scores,
+            calibration_scores=calibration_scores,
             boundary={**fit.boundary, "nu_": nu},
         )
+
+    def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
+        along = super()._new_scores(expansion, X, solved)
+        if not solved.dual.linear.any():
+            return along
+        assert solved.kernel is not None
+        return along - 0.5 * solved.kernel.diagonal(X)
 
     def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
         # A score is 2 s - taken off - |a|^2, with s the Dual's.
         nu = self._share_outside(float(training.distinct.weights.sum()))
-        ball = clone(self).set_params(offsets="training", nu=nu, C=None)
+        ball = clone(self).set_params(calibration="training", nu=nu, C=None)
         found = scores_by_folds(ball, training, check_random_state(self.random_state))
         return 0.5 * (found + self._taken_off(solved) + solved.squared_norm)
 

@@ -89,8 +89,8 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted detector with `loo_scores_`, or a pipeline or search for one
-        `OneClassSlabSVM`, `OneClassSVM`, `SVDD`, `AutoSlabSVM`, or another one fitted with offsets="leave-one-out".
+    model : fitted detector with `calibration_scores_`, or a pipeline or search for one
+        `OneClassSlabSVM`, `OneClassSVM`, `SVDD`, `AutoSlabSVM`, or another one fitted with calibration="auto".
     X : array-like or CSR matrix of shape (n_rows, n_features), default=None
         New rows, drawn beside in another colour.
     figure : matplotlib Figure, default=None
@@ -111,10 +111,10 @@ def histograms_of(model: Any, X: Any) -> list[ScoreHistogram]:
     check_is_fitted(model)
     X = None if X is None else as_taken(model, X)
     model = final_detector(model)
-    if not hasattr(model, "loo_scores_"):
+    if not hasattr(model, "calibration_scores_"):
         raise ValueError(
             f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
-            "would say nothing of new ones. This package's kernel detectors have them with offsets='leave-one-out'."
+            "would say nothing of new ones. This package's kernel detectors have them with calibration='auto'."
         )
     if not isinstance(model, AutoSlabSVM):
         return [_histogram_of(model, X, type(model).__name__)]
@@ -126,7 +126,7 @@ def histograms_of(model: Any, X: Any) -> list[ScoreHistogram]:
         *(
             _histogram_of(member.detector, rows[member.view], statement.replace(", ", "\n").replace(" (", "\n("))
             for member, statement in zip(combination.members, combination.names, strict=True)
-            if member.columns is None and hasattr(member.detector, "loo_scores_")
+            if member.columns is None and hasattr(member.detector, "calibration_scores_")
         ),
     ]
 
@@ -138,7 +138,7 @@ def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreH
     return ScoreHistogram(
         title,
         "position along w" if slab else unit,
-        learned=model.loo_scores_[~np.isnan(model.loo_scores_)],
+        learned=model.calibration_scores_[~np.isnan(model.calibration_scores_)],
         planes=(model.rho_lower_, model.rho_upper_) if slab else (model.offset_, np.inf),
         new=None if X is None else position(X),
     )

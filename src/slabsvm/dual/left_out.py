@@ -34,8 +34,6 @@ from slabsvm.runtime.arrays import PIECE_BYTES, BoolArray, FloatArray, IndexArra
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
-# Up to so many samples each is left out. With more, others than those that are learned set the threshold.
-EXACT = 2000
 # A refit's gap may be so many times what a path's may be.
 REFITTED = 10.0
 # Steps of a descent, times the number of samples, between two looks at the gap, and how many looks at most. Where it

@@ -47,6 +47,9 @@ ROUNDING = 1e-12
 # Multipliers and their sums are feasible, and two answers are one, to within this share.
 FEASIBLE = 1e-9
 
+# Roundings of the largest objective that may hide in a gap.
+UNITS_OF_GAP = 8
+
 
 @dataclass(frozen=True)
 class Dual:
@@ -126,6 +129,13 @@ class Dual:
     def scale(self, objective: float, mean_diagonal: float) -> float:
         """Return the objective's size that a relative gap is relative to, given the mean of K's diagonal."""
         return max(abs(objective), OBJECTIVE_FLOOR * self.largest_objective(mean_diagonal))
+
+    def rounding_of_gap(self, mean_diagonal: float) -> float:
+        """Return by how much a gap in float64 may be below the true one, given the mean of K's diagonal.
+
+        It is a sum of terms of the size of the largest objective, most of which cancel.
+        """
+        return UNITS_OF_GAP * float(np.finfo(np.float64).eps) * self.largest_objective(mean_diagonal)
 
     def relative(self, gap: float, objective: float, mean_diagonal: float) -> float:
         """Return the gap over the scale; 0 where both are 0, as for K = 0."""

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import CalibrationWarning
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
@@ -38,14 +37,14 @@ from slabsvm.ensemble.ranks import NormalScores, Shares, Surprise
 from slabsvm.ensemble.thresholds import by_left_out, by_others
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
-from slabsvm.fitted.recall import too_uneven
 from slabsvm.fitted.threshold import Calibration
 from slabsvm.fitted.training import Training, is_dask, rows_in_memory, rows_in_place, source_of, whole_multiples
+from slabsvm.fitted.warnings import FitWarning, too_uneven
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic, seed_of
-from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 
 # Fewer rows are refused.
 LEAST_ROWS = 10
@@ -83,7 +82,7 @@ class AutoSlabSVM(Detector):
     ----------
     recall : float in (0, 1), default=0.9
         The share of new positives to accept. A smaller recall rejects more outliers.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+    calibration : {"auto", "training"}, default="auto"
         As for `OneClassSlabSVM`. With training scores the recall of new rows is smaller than asked for.
     max_fit_samples : int or None, default=10000
         The number of rows to learn if X has more, or half of all rows if that is less; None is no limit. The other rows
@@ -119,15 +118,15 @@ class AutoSlabSVM(Detector):
     offset_ : float
         ``decision_function = score_samples - offset_``.
     expected_recall_ : float
-        The share of new positives that is expected to be accepted, by `loo_scores_`; with offsets="training" the share
-        of accepted training rows.
+        The share of new positives that is expected to be accepted, by `calibration_scores_`; with
+        calibration="training" the share of accepted training rows.
     expected_recall_error_ : float
         Its standard error, from the number of rows or groups that set the threshold.
-    loo_scores_ : (n_samples,) array of float64
+    calibration_scores_ : (n_samples,) array of float64
         The score of each training row without itself, or one of its copies; NaN where the weight is 0. Of few rows
         (fewer than 400, or than 1,000 and ten for each feature) by members of folds, ten or more.
-    loo_decisions_ : (n_samples,) array of float64
-        ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
+    calibration_decisions_ : (n_samples,) array of float64
+        ``calibration_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
         The numbers of the drawn rows, ascending. None if all rows were learned.
     n_samples_fit_, n_features_in_ : int
@@ -146,7 +145,6 @@ class AutoSlabSVM(Detector):
     recall: float = 0.9
     max_fit_samples: int | None = 10_000
     classifier: Any = None
-    random_state: Any = 0
     n_jobs: int | None = None
     cache_size: float = 1000
     progress: Progress | None = None
@@ -156,9 +154,9 @@ class AutoSlabSVM(Detector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "calibration": [StrOptions({"auto", "training"})],
         "max_fit_samples": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
         "classifier": [HasMethods("fit"), None],
-        "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "progress": [callable, None],
@@ -200,11 +198,9 @@ class AutoSlabSVM(Detector):
 
         Warns
         -----
-        slabsvm.CalibrationWarning
-            When the rows are too few for the recall that is asked for.
-        slabsvm.SlabCollapseWarning
-            When rows are few, weights are uneven, copies are many, or known outliers equal rows of X. The text stays in
-            `warning_`.
+        slabsvm.FitWarning
+            When rows are few, also for the recall that is asked for, weights are uneven, copies are many, or known
+            outliers equal rows of X. The text stays in `warning_`.
         """
         training = judges = self.training(X, sample_weight, groups)
         if known_positives is not None:
@@ -277,34 +273,34 @@ class AutoSlabSVM(Detector):
 
         The share is (1 + their number) / (1 + n), where training rows have leave-one-out scores. About a share p of new
         positives has a p-value of at most p. (`ConformalDetector` guarantees this, with held-out rows.) The answer for
-        a Dask array is a Dask array. Raises AttributeError with offsets="training".
+        a Dask array is a Dask array. Raises AttributeError with calibration="training".
         """
         scores, shares = self.score_samples(X), self._shares()
         return scores.map_blocks(shares, dtype=np.float64) if is_dask(scores) else shares(scores)
 
     def _shares(self) -> Shares:
         """Return the function that gives scores their p-values."""
-        if "loo_scores_" not in self.__dict__:
-            raise AttributeError("p_values needs a fit with offsets='leave-one-out'.")
+        if "calibration_scores_" not in self.__dict__:
+            raise AttributeError("p_values needs a fit with calibration='auto'.")
         weights, n = self.model_.weights, self.model_.n_groups
         if n is None and weights is not None:
             # A row of weight 3 is three rows, as a learned one is in thresholds.
             n = whole_multiples(weights[weights > 0]).sum()
-        return Shares.of(self.loo_scores_, weights, n)
+        return Shares.of(self.calibration_scores_, weights, n)
 
     def training_outliers(self) -> IndexArray:
         """Return the numbers of the training rows that the model would reject had it not learned them, (n_outliers,).
 
-        The least normal come first. Raises AttributeError with offsets="training".
+        The least normal come first. Raises AttributeError with calibration="training".
         """
         check_is_fitted(self)
-        decisions = self.loo_decisions_
+        decisions = self.calibration_decisions_
         return np.argsort(decisions, kind="stable")[: int(np.count_nonzero(decisions < 0))]
 
     def summary(self) -> str:
         """Return what was fitted, in a few lines."""
         combination = self._combination()
-        by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
+        by = "by leave-one-out" if self.calibration != "training" else "of training rows"
         by = "by folds" if self.model_.by_folds else by
         by = by if self.model_.n_groups is None else f"{by}, of {self.model_.n_groups} groups each left out whole"
         learned = []
@@ -345,7 +341,7 @@ class AutoSlabSVM(Detector):
         judges = training.judges or training
         sample = training.sample if isinstance(training, Drawn) else None
         alone = sample is None or sample.whole
-        n_folds = folds_of(training) if alone and self.offsets == "leave-one-out" else 0
+        n_folds = folds_of(training) if alone and self.calibration != "training" else 0
         if alone:
             self._warn_of_few(judges)
         fitted = _reporting_to(self.progress)
@@ -360,7 +356,7 @@ class AutoSlabSVM(Detector):
                 lambda others: self._combined(thinned(others, SOME_ROWS))[0],
                 lambda done: fitted(each * (1 + done), each * (1 + n_folds)),
             )
-        if self.offsets == "training":
+        if self.calibration == "training":
             scores = combination(training.X[rows])
         if judges is not training:
             own, (rows, masses) = training.by_row(scores), judges.counted
@@ -383,7 +379,7 @@ class AutoSlabSVM(Detector):
         return CombinedModel(
             offset=offset,
             rounding=rounding,
-            loo_scores=found if self.offsets == "leave-one-out" else None,
+            calibration_scores=found if self.calibration != "training" else None,
             combination=combination,
             by_folds=n_folds > 0,
             weights=judges.masses if sample is None else sample.source.weights,
@@ -484,7 +480,7 @@ class AutoSlabSVM(Detector):
                 f"recall={self.recall:g} is more than {counted(n, what)} can promise: a new "
                 f"one is expected to score below all of them with probability {1 - most:.2g}. Ask for a recall of "
                 f"{most:.3g} at most, or give more {'samples' if training.groups is None else 'groups'}.",
-                CalibrationWarning,
+                FitWarning,
             )
 
     @property

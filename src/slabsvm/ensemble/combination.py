@@ -250,9 +250,9 @@ class CombinedModel(Model):
     """Fitted members, and what their mean was calibrated by."""
 
     # p-values need them.
-    loo_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
+    calibration_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
     combination: Annotated[Combination, INLINE]
-    by_folds: bool  # whether loo_scores are those of rows in folds that were not learned
+    by_folds: bool  # whether calibration_scores are those of rows in folds that were not learned
     # (n_samples,): how much each row counts in p-values; None where all do alike
     weights: Annotated[FloatArray | None, Array("rows")]
     n_groups: Annotated[int | None, Number(least=2)]

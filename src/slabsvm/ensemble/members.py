@@ -82,7 +82,7 @@ def left_out_scores(role: Role, rows: Any, training: Training, outliers: Any) ->
             repeats = np.bincount(learned_from.distinct.group, training.counts[some])
             learned_from = replace(learned_from, repeats=repeats)
         detector.fit_training(learned_from, part=True)
-        own = detector.loo_scores_
+        own = detector.calibration_scores_
     if groups is None and isinstance(detector, OneClassSVM | OutlierClassifier):
         # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
         own = np.where(training.counts[some] > 1, detector.score_samples(rows[some]), own)

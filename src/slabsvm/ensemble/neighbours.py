@@ -278,17 +278,20 @@ class NeighboursDetector(Detector):
         The number of nearest training samples. Repeated samples count as often as they occur.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Which scores set the threshold, at their nu-quantile. "leave-one-out" scores each training sample by the others:
-        the model then accepts a share of *new* positives near 1 - nu. "training" counts the sample itself, too.
+    calibration : {"auto", "held-out", "training"}, default="auto"
+        Which scores set the threshold, at their nu-quantile. "auto" scores each training sample by the others: the
+        model then accepts a share of *new* positives near 1 - nu. "held-out" does not learn 1,000 of the rows, a tenth
+        if that is more, half if that is fewer, and takes their scores. "training" counts the sample itself, too.
+    random_state : int, RandomState or None, default=0
+        Which rows are held out.
 
     Attributes
     ----------
     offset_ : float
         The least score that is accepted.
-    loo_scores_ : (n_samples,) array of float64
+    calibration_scores_ : (n_samples,) array of float64
         The exact score of each training sample by the others, without one of its copies if it is repeated, and NaN
-        where the weight is 0. Only with offsets="leave-one-out".
+        where the weight is 0, and for learned rows where others were held out. Not with calibration="training".
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
 
@@ -328,19 +331,33 @@ class NeighboursDetector(Detector):
         return of_distances(by_feature, neighbourhood.typical, decisions, reference=self._typical_decision())
 
     def _learn(self, training: Training) -> NeighboursModel:
-        samples = training.samples
+        learned, out = self._learned(training)
+        samples = learned.samples
         samples = (samples if sp.issparse(samples) else np.ascontiguousarray(samples)).astype(np.float64, copy=False)
-        neighbourhood = Neighbourhood(samples, training.counts, self.n_neighbours)
-        rows, weights = training.counted
-        if self.offsets == "training":
-            scores = -neighbourhood.distances(training.X[rows])
-        elif training.groups is None:
-            scores = -neighbourhood.of_samples()
+        neighbourhood = Neighbourhood(samples, learned.counts, self.n_neighbours)
+        (rows, _), groups = training.counted, training.groups
+        if out.any():
+            of_rows = np.full(training.n_rows, np.nan)
+            of_rows[out] = -neighbourhood.distances(training.X[out])
+        elif not self._left_out(out):
+            of_rows = training.by_row(-neighbourhood.distances(training.X[rows]))
+        elif groups is None:
+            of_rows = training.by_row(-neighbourhood.of_samples())
         else:
-            scores = -neighbourhood.of_groups(training.X[rows], training.groups.numbers, training.groups.of_samples)
-        offset = weighted_quantile(scores, weights, self.nu)
-        rounding, loo = rounding_of(abs(offset)), training.by_row(scores) if self.offsets == "leave-one-out" else None
-        return NeighboursModel(offset=offset - rounding, rounding=rounding, loo_scores=loo, neighbourhood=neighbourhood)
+            of_rows = training.by_row(-neighbourhood.of_groups(training.X[rows], groups.numbers, groups.of_samples))
+        calibration = training.calibration(~np.isnan(of_rows))
+        scores = of_rows[calibration.rows]
+        if self.calibration == "training":
+            offset = weighted_quantile(scores, calibration.masses, self.nu)
+        else:
+            offset = calibration.quantile(scores, self.nu)
+        rounding = rounding_of(abs(offset))
+        return NeighboursModel(
+            offset=offset - rounding,
+            rounding=rounding,
+            neighbourhood=neighbourhood,
+            **self._calibrated(of_rows, calibration, out),
+        )
 
     def _copies(self, training: Training) -> FloatArray:
         return training.counts

@@ -24,12 +24,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.p_values import whole_up
 from slabsvm.detectors.answers import answer, explanation_of, final_estimator, left_out_decisions, refuse_classifier
-from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
+from slabsvm.detectors.base import distinct_of, parameters
 from slabsvm.detectors.label_free import promised_recall
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import rounding_of
+from slabsvm.fitted.warnings import FitWarning
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.objects import atomic
@@ -47,7 +48,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     Parameters
     ----------
     estimator : detector, default=None
-        One of this package with offsets="leave-one-out", or a pipeline that ends in one. None is `OneClassSlabSVM()`.
+        One of this package with calibration="auto", or a pipeline that ends in one. None is `OneClassSlabSVM()`.
     trim : float in (0, .5], default=0.2
         The share of rows that is not learned. Choose more than the share of outliers that you expect: good rows are
         among the least normal too, and outliers that are learned cost much (docs/how-to/contaminated-data.md).
@@ -133,7 +134,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             )
         learned = ~known
         # Where the judge puts thresholds of its own does not matter.
-        with silenced(SlabCollapseWarning):
+        with silenced(FitWarning):
             for done in range(1, self.max_rounds + 1):
                 judge, found, _ = _without_themselves(clone(self._judge), X, learned)
                 earlier, learned = learned, ~known

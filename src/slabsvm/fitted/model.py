@@ -40,23 +40,34 @@ class Model:
 
     offset: float  # the score from which on rows are accepted
     rounding: float  # by how much it was moved outwards, so that what lies on the boundary is inside
-    # (n_samples,): what each training row scores without itself; None with offsets="training"
-    loo_scores: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
+    # (n_samples,): what each training row scores without itself; None with calibration="training"
+    calibration_scores: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
+    # (n_samples,): how much each of these rows counts, in sum 1; and how many rows, or groups, all of them are worth
+    calibration_masses: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING] = None
+    calibration_worth: float = 0.0
+    by_halves: bool = False  # whether some rows were held out, so that learned ones have no such scores
     # What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
     infinity_warning: str = ""
 
     @property
-    def loo_spread(self) -> float:
-        """By how much leave-one-out scores differ; infinite with offsets="training"."""
-        if self.loo_scores is None:
+    def calibration_spread(self) -> float:
+        """By how much leave-one-out scores differ; infinite with calibration="training"."""
+        if self.calibration_scores is None:
             return np.inf
         # fmax and fmin pass over the NaN of rows without weight.
-        return float(np.fmax.reduce(self.loo_scores) - np.fmin.reduce(self.loo_scores))
+        return float(np.fmax.reduce(self.calibration_scores) - np.fmin.reduce(self.calibration_scores))
+
+    def p_values(self, learned: FloatArray, decisions: FloatArray) -> FloatArray:
+        """Return the p-values of decisions, (n_new,), among those of the rows that set the threshold, (n_samples,)."""
+        masses = self.calibration_masses
+        rows = np.flatnonzero(~np.isnan(learned) if masses is None else masses > 0)
+        masses = np.full(len(rows), 1.0 / len(rows)) if masses is None else masses[rows]
+        return Calibration(rows, masses, self.calibration_worth or float(len(rows))).p_values(learned[rows], decisions)
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
         found: dict[str, Any] = {"offset_": self.offset}
-        return found if self.loo_scores is None else {**found, "loo_scores_": self.loo_scores}
+        return found if self.calibration_scores is None else {**found, "calibration_scores_": self.calibration_scores}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,8 +213,7 @@ class SupportVectorModel(KernelModel):
     support: Support
     boundary: dict[str, Any]  # the attributes that say where the boundary is, by their names
     # (n_samples,): the log kernel mass of rows that were held out, or of each training row without its group
-    loo_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
-    by_halves: bool  # whether some rows were held out, so that learned ones have no left-out scores
+    calibration_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
     recall: float | None  # the share of new positives that is accepted, and its standard error; None of training planes
     recall_error: float | None
     squared_norm: float  # |w|^2
@@ -238,8 +248,8 @@ class SupportVectorModel(KernelModel):
         mass = np.full(len(places), np.inf)
         assert isinstance(self.expansion, Expansion)
         mass[held] = self.expansion.log_mass(self.expansion.samples[places[held]], own=True)
-        if self.loo_log_mass is not None:
-            known = self.loo_log_mass[rows]
+        if self.calibration_log_mass is not None:
+            known = self.calibration_log_mass[rows]
             mass = np.where(np.isnan(known), mass, known)
         return mass
 

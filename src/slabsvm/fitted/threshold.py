@@ -44,6 +44,12 @@ class Calibration:
     worth: float
     groups: IndexArray | None = None
 
+    def by_row(self, n_rows: int) -> FloatArray:
+        """Return how much each of all rows counts, (n_rows,)."""
+        masses = np.zeros(n_rows)
+        masses[self.rows] = self.masses
+        return masses
+
     def quantile(self, scores: FloatArray, share: float, *, rounding: float = 0.0) -> float:
         """Return the score, of scores (p,), below which this share of the rows lies.
 
@@ -51,6 +57,8 @@ class Calibration:
         own score the least change of a row would decide.
         """
         found = weighted_quantile(scores, self.masses, share)
+        if not math.isfinite(found):
+            return found
         below = scores[scores < found - rounding]
         return 0.5 * (found + float(below.max())) if self.tie_at(scores, found, rounding) and len(below) else found
 

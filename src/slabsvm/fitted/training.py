@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
-from slabsvm.data.checks import canonical, reading, without_unit
+from slabsvm.data.checks import canonical, reading, refuse_lost_digits, without_unit
 from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups, groups_of
 from slabsvm.data.passes import Local, Source
 from slabsvm.fitted.threshold import Calibration, calibration_by
@@ -90,7 +90,10 @@ class Training:
 
     def without(self, out: BoolArray, distinct: Callable[[Any, FloatArray], Distinct]) -> Training:
         """Return what is learned where some rows, given by a mask, are not; distinct tells which rows are the same."""
-        weights = np.where(out, 0.0, self.weights)
+        return self.weighing(np.where(out, 0.0, self.weights), distinct)
+
+    def weighing(self, weights: FloatArray, distinct: Callable[[Any, FloatArray], Distinct]) -> Training:
+        """Return the rows with other weights, (n_samples,); distinct tells which rows are the same."""
         same = distinct(self.X, weights)
         groups = None if self.groups is None else groups_of(self.names, same, weights)
         return Training(self.X, weights, same, groups=groups, rows_each=self.rows_each)
@@ -284,6 +287,8 @@ def source_of(estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: i
 def rows_in_place(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Return X as it is, if it is an array or CSR matrix of floats, whose values are checked when they are read."""
     with reading(X):
+        if reset:
+            refuse_lost_digits(X)
         X = _read(estimator, X, reset=reset)
     return canonical(X) if sp.issparse(X) else X
 

@@ -19,16 +19,17 @@ from sklearn.utils import get_tags
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.fitted.training import checked_weights, fit_with, routed
+from slabsvm.fitted.warnings import FitWarning
 from slabsvm.openset.labels import checked_labels, joined, listed, unknown_label_for
 from slabsvm.openset.rules import ClassifierRule, DetectorRule, names, warnings_of_classes
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import parallel
-from slabsvm.runtime.caller import Warned, gathered, silenced, warn
+from slabsvm.runtime.caller import Warned, gathered, warn
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
@@ -153,7 +154,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
         Warns
         -----
-        slabsvm.CalibrationWarning
+        slabsvm.FitWarning
             If classes have too few samples for alpha, if their models accept rows infinitely far away, or if they
             cannot separate more than alpha of their own samples from such rows.
         """
@@ -182,7 +183,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             self.rule_ = self._with_classifier(self.rule_, X, rows, fit_params.get("sample_weight"))
             self.classifier_ = self.rule_.classifier
         for text in filter(None, self.rule_.warnings_at(self.alpha)):
-            warn(text, CalibrationWarning)
+            warn(text, FitWarning)
         for text, category in warnings_of_classes([warned for _, warned in learned], self.classes_):
             warn(text, category)
         return self
@@ -217,11 +218,11 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
             The share of a known class that may be rejected, to use instead of this classifier's own. It needs no refit.
-            Warns with a slabsvm.CalibrationWarning of classes that have too few samples for it.
+            Warns with a slabsvm.FitWarning of classes that have too few samples for it.
         """
         X = self._checked_rows(X)
         if alpha is not None and (few := self.rule_.too_few(alpha)):
-            warn(few, CalibrationWarning)
+            warn(few, FitWarning)
         levels = self.rule_.levels(self.alpha if alpha is None else alpha)
         labels = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
@@ -294,12 +295,14 @@ def _fitted_to_class(
     """
     count = _num_samples(X)
     try:
-        # Of calibrations, the classifier warns once for all classes.
-        with gathered() as warned, silenced(CalibrationWarning):
+        with gathered() as warned:
             if count < FEW:
                 rows = np.arange(FEW - 1) % count
                 X, parameters = _safe_indexing(X, rows), _check_method_params(X, parameters, indices=rows)
                 model.set_params(estimator=FrozenEstimator(fit_with(model.estimator, X, parameters)))
-            return model.fit(X, **parameters), warned
+            # Of calibrations, the classifier warns once for all classes.
+            given = {name: value for name, value in parameters.items() if name != "groups"}
+            model.learn(X, parameters.get("groups"), given, of_class=True)
+            return model, warned
     except ValueError as error:
         raise ValueError(f"Class {label!r}, of n_samples = {count}, cannot be learned: {error}") from error

@@ -49,7 +49,7 @@ SETTING = (
 
 
 def planes_cells(letters: Letters, tol: float = TOLERANCE) -> list[OneClassCell]:
-    """The 520 cells of the table of planes: gammas by slab or one-class SVM by offsets by letters."""
+    """The 520 cells of the table of planes: gammas by slab or one-class SVM by calibration by letters."""
     return [
         OneClassCell(
             data=data_name("letter/15", letters),
@@ -60,12 +60,12 @@ def planes_cells(letters: Letters, tol: float = TOLERANCE) -> list[OneClassCell]
             nu_lower=NU_LOWER,
             nu_upper=NU_UPPER,
             epsilon=epsilon,
-            offsets=offsets,
+            calibration=calibration,
             tol=tol,
         )
         for gamma in PLANES_GAMMAS
         for epsilon in (EPSILON, 0.0)
-        for offsets in ("training", "leave-one-out")
+        for calibration in ("training", "auto")
         for letter in LETTERS
     ]
 

@@ -54,7 +54,7 @@ def of_cell(records: Sequence[Record], method: str, kernel: str) -> list[Record]
     return pick(records, method=method, kernel=None if kernel == NO_KERNEL else kernel)
 
 
-def table_grid(records: Sequence[Record], offsets: str) -> Grid:
+def table_grid(records: Sequence[Record], calibration: str) -> Grid:
     """Table 1 in its own shape, with the paper's values in brackets; marked where they are to be compared."""
     here = medians(records)
     kernels, rows, marks = (*paper.KERNELS, NO_KERNEL), [], {}
@@ -66,7 +66,7 @@ def table_grid(records: Sequence[Record], offsets: str) -> Grid:
                 continue
             in_paper = PAPER[method, kernel]
             rows[-1].append(f"{here[method, kernel]:.3f} ({short(in_paper)})")
-            if offsets == "training":
+            if calibration == "training":
                 marks[at, number] = mark(here[method, kernel], in_paper)
     return Grid(
         f"Median Matthews correlation over {len(paper.LETTERS)} letters, and the paper's in brackets",
@@ -203,26 +203,26 @@ def letter_report(
     ours: Sequence[Record],
     conventions: Sequence[Record],
     pictures: Sequence[Part],
-    offsets: str,
+    calibration: str,
 ) -> Report:
-    """The report of Table 1; verdicts, and the other records than the table's, only with the paper's offsets."""
-    parts: list[Part] = [table_grid(records, offsets), *pictures]
-    if offsets == "training":
+    """The report of Table 1; verdicts, and the other records than the table's, only with the paper's calibration."""
+    parts: list[Part] = [table_grid(records, calibration), *pictures]
+    if calibration == "training":
         parts += [verdict_grid(records), ours_grid(records, ours), convention_grid(conventions)]
     return Report(
         "UCI Letter: the paper's Table 1",
-        [*found(records, offsets), table_one.SETTING + table_one.THRESHOLDS[offsets]],
+        [*found(records, calibration), table_one.SETTING + table_one.THRESHOLDS[calibration]],
         [*parts, slab_grid(records), letter_by_letter_grid(records)],
     )
 
 
-def found(records: Sequence[Record], offsets: str) -> list[str]:
+def found(records: Sequence[Record], calibration: str) -> list[str]:
     """What the table says, in sentences."""
     here = medians(records)
     over_svm = [kernel for kernel in paper.KERNELS if here["OCSSVM", kernel] > here["OCSVM", kernel]]
     over_pca = [kernel for kernel in paper.KERNELS if here["OCSSVM", kernel] > here["KPCA", kernel]]
     rivals = f"the one-class SVM with {_counted(over_svm)}, and than kernel PCA with {_counted(over_pca)}"
-    if offsets != "training":
+    if calibration != "training":
         return [f"With thresholds at leave-one-out scores the slab's median is higher than that of {rivals}."]
     met = [cell for cell, in_paper in PAPER.items() if is_reproduced(here[cell], in_paper)]
     slab = [cell for cell in met if cell[0] == "OCSSVM"]

@@ -48,7 +48,7 @@ SETTING = (
 )
 THRESHOLDS = {
     "training": "Thresholds stand at training scores, as in the paper.",
-    "leave-one-out": "Thresholds stand at leave-one-out scores, which the paper does not have: its values, in brackets "
+    "auto": "Thresholds stand at leave-one-out scores, which the paper does not have: its values, in brackets "
     "and as diamonds, are of thresholds at training scores, and no verdict is given.",
 }
 
@@ -124,10 +124,10 @@ CONVENTIONS = (
 )
 
 
-def table_cells(letters: Letters, offsets: str = "training") -> list[OneClassCell]:
+def table_cells(letters: Letters, calibration: str = "training") -> list[OneClassCell]:
     """The 546 cells of Table 1: kernel density once, four methods by five kernels, each by 26 letters."""
     return [
-        _cell(letters, letter, method, kernel, changes={"offsets": offsets})
+        _cell(letters, letter, method, kernel, changes={"calibration": calibration})
         for method, kernel in PAPER
         for letter in paper.LETTERS
     ]
@@ -153,11 +153,11 @@ def convention_cells(letters: Letters) -> list[OneClassCell]:
     ]
 
 
-def cells_by_part(letters: Letters, offsets: str = "training") -> dict[str, list[OneClassCell]]:
+def cells_by_part(letters: Letters, calibration: str = "training") -> dict[str, list[OneClassCell]]:
     """The cells of the table, and with the paper's thresholds those of what is set beside it."""
-    beside = offsets == "training"
+    beside = calibration == "training"
     return {
-        "table": table_cells(letters, offsets),
+        "table": table_cells(letters, calibration),
         "ours": our_cells(letters) if beside else [],
         "conventions": convention_cells(letters) if beside else [],
     }
@@ -168,7 +168,7 @@ def _cell(
 ) -> OneClassCell:
     given = printed.parameters("letter", method, kernel, letter)
     named = {} if kernel == NO_KERNEL else {"kernel": kernel}
-    parameters = {**named, **given, **CHOSEN[method], "offsets": "training", **changes}
+    parameters = {**named, **given, **CHOSEN[method], "calibration": "training", **changes}
     return OneClassCell(data=paper.data_name(scaling, letters), known=letter, method=method, **parameters)
 
 
@@ -176,5 +176,5 @@ def _our_cell(letters: Letters, letter: str, method: str, kernel: str) -> OneCla
     gammas = _slab_gamma(letter) if kernel == "rbf" else {}
     data = paper.data_name("letter/15", letters)
     return OneClassCell(
-        data=data, known=letter, method=method, kernel=kernel, **gammas, **OURS[method], offsets="training"
+        data=data, known=letter, method=method, kernel=kernel, **gammas, **OURS[method], calibration="training"
     )

@@ -89,7 +89,7 @@ class Run:
     pictures: list[Picture]
 
 
-def run_letter(options: Options, letters: Letters, offsets: str = "training") -> Run:
+def run_letter(options: Options, letters: Letters, calibration: str = "training") -> Run:
     """Table 1 on UCI Letter, with thresholds at these scores."""
     from slabsvm_reproduction.letter import experiment as paper
     from slabsvm_reproduction.letter import plots as letter_plots
@@ -97,7 +97,7 @@ def run_letter(options: Options, letters: Letters, offsets: str = "training") ->
     from slabsvm_reproduction.letter import table_one
     from slabsvm_reproduction.report.parts import write_csv
 
-    name, parts = f"letter-{offsets}", table_one.cells_by_part(letters, offsets)
+    name, parts = f"letter-{calibration}", table_one.cells_by_part(letters, calibration)
     cells = [cell for part in parts.values() for cell in part]
     all_records = iter(options.run(name, cells, paper.letter_measure(letters)))
     records, ours, conventions = (list(islice(all_records, len(part))) for part in parts.values())
@@ -105,10 +105,10 @@ def run_letter(options: Options, letters: Letters, offsets: str = "training") ->
     for others, kind in ((ours, "ours"), (conventions, "conventions")):
         if others:
             write_csv(others, options.output / f"{name}-{kind}.csv")
-    show(letter_report.table_grid(records, offsets))
-    tell(["", *letter_report.found(records, offsets)])
+    show(letter_report.table_grid(records, calibration))
+    tell(["", *letter_report.found(records, calibration)])
     pictures = draw(options.output, letter_plots.charts(records, name), options.figures)
-    report = letter_report.letter_report(records, ours, conventions, pictures, offsets)
+    report = letter_report.letter_report(records, ours, conventions, pictures, calibration)
     finish(options.output, name, report, records)
     return Run(records, pictures)
 
@@ -159,8 +159,8 @@ def run_voc(options: Options, regions: Regions, reading_seconds: float) -> Run:
     keys = {of_class.label: f"{provenance.VERSION} {of_class.key}" for of_class in features}
     with stages.shared("models", keys, measure) as measure:
         records = options.run(JOURNALS[TABLE_TWO], cells, measure)
-    for offsets in pascal.OFFSETS:
-        show(voc_report.table_grid(records, offsets, of_voc=of_voc))
+    for calibration in pascal.CALIBRATIONS:
+        show(voc_report.table_grid(records, calibration, of_voc=of_voc))
     tell(["", *voc_findings.found(records)])
     with stages.timed("figures"):
         charts = voc_plots.charts(records, features) if options.figures else []

@@ -25,15 +25,15 @@ def best_of_rows(values: Sequence[Sequence[float]]) -> dict[tuple[int, int], str
 
 # The columns of the table of planes: its head, where its records are, and which planes of theirs decide.
 PLANES = (
-    ("slab, the paper's planes", {"epsilon": paper.EPSILON, "offsets": "training"}, ""),
-    ("slab, leave-one-out planes", {"epsilon": paper.EPSILON, "offsets": "leave-one-out"}, ""),
+    ("slab, the paper's planes", {"epsilon": paper.EPSILON, "calibration": "training"}, ""),
+    ("slab, leave-one-out planes", {"epsilon": paper.EPSILON, "calibration": "auto"}, ""),
     (
         "slab, leave-one-out, lower plane only",
-        {"epsilon": paper.EPSILON, "offsets": "leave-one-out"},
+        {"epsilon": paper.EPSILON, "calibration": "auto"},
         "_lower_only",
     ),
-    ("one-class SVM, its own plane", {"epsilon": 0.0, "offsets": "training"}, ""),
-    ("one-class SVM, leave-one-out plane", {"epsilon": 0.0, "offsets": "leave-one-out"}, ""),
+    ("one-class SVM, its own plane", {"epsilon": 0.0, "calibration": "training"}, ""),
+    ("one-class SVM, leave-one-out plane", {"epsilon": 0.0, "calibration": "auto"}, ""),
 )
 
 

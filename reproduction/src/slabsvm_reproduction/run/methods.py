@@ -56,7 +56,7 @@ class OneClassCell:
     known : str
         The class that the detector learns; all others are novel.
     method : str, one of METHODS
-    kernel, gamma, nu, C, nu_lower, nu_upper, epsilon, n_components, bandwidth, offsets, tol
+    kernel, gamma, nu, C, nu_lower, nu_upper, epsilon, n_components, bandwidth, calibration, tol
         Parameters of the method's estimator; None for those that it does not have, or that its kernel ignores.
     version : str
         Version of the code: a record made by another one is not taken for this cell's.
@@ -74,7 +74,7 @@ class OneClassCell:
     epsilon: float | None = None
     n_components: int | float | None = None
     bandwidth: str | float | None = None
-    offsets: str | None = None
+    calibration: str | None = None
     tol: float | None = None
     version: str = VERSION
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from slabsvm import SlabCollapseWarning
+from slabsvm import FitWarning
 from slabsvm_reproduction.run.journal import Journal, Record
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _interruptions_after() -> Iterator[None]:
 def expected_warnings() -> Iterator[None]:
     """Silence warnings that an experiment provokes on purpose; the records hold their numbers: gap, expected recall."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
+        warnings.simplefilter("ignore", FitWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         # The closed-set baseline that people use; scikit-learn announces another way to its probabilities.
         warnings.filterwarnings("ignore", "The `probability` parameter", FutureWarning)

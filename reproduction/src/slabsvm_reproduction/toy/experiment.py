@@ -55,7 +55,7 @@ class Reading:
 
 READINGS = (
     Reading(AS_PRINTED),
-    Reading("planes at leave-one-out scores", (("offsets", "leave-one-out"),)),
+    Reading("planes at leave-one-out scores", (("calibration", "auto"),)),
     Reading("nu_upper .01, as in the other experiments", (("nu_upper", printed.FOR_ALL["OCSSVM"]["nu_upper"]),)),
     Reading("features standardised", (("standardised", True),)),
     Reading("mean at the origin", (("mean", 0.0),), ("linear",)),
@@ -85,7 +85,7 @@ class ToyCell:
     nu_lower: float = NU_LOWER
     nu_upper: float = NU_UPPER
     gamma: float = GAMMA
-    offsets: str = "training"
+    calibration: str = "training"
     tol: float = 1e-10
     version: str = VERSION
 
@@ -121,7 +121,7 @@ def toy_fit(cell: ToyCell) -> tuple[OneClassSlabSVM, NDArray[np.float64]]:
         nu_lower=cell.nu_lower,
         nu_upper=cell.nu_upper,
         epsilon=cell.epsilon,
-        offsets=cell.offsets,
+        calibration=cell.calibration,
         tol=cell.tol,
     )
     return slab.fit(X), X

@@ -31,7 +31,7 @@ KNOWN = {
 def of_reading(records: Sequence[Record], reading: Reading) -> list[Record]:
     """The records of a reading."""
     example = asdict(toy.cells_of(reading)[0])
-    shared = ("mean", "standardised", "nu_lower", "nu_upper", "gamma", "offsets", "n_points")
+    shared = ("mean", "standardised", "nu_lower", "nu_upper", "gamma", "calibration", "n_points")
     return [record for record in records if all(record[name] == example[name] for name in shared)]
 
 

@@ -32,7 +32,7 @@ from slabsvm_reproduction.voc.hog import ClassFeatures
 from slabsvm_reproduction.voc.surest import surest
 from slabsvm_reproduction.voc.texture import BAND, SUM, measure_band, totals
 
-OFFSETS = ("training", "leave-one-out")
+CALIBRATIONS = ("training", "auto")
 COLUMNS = tuple(method for method in METHODS if method != "KDE")
 SLAB = "OCSSVM"
 
@@ -105,7 +105,7 @@ class RegionCell:
         SUM for BAND.
     gamma, multiple, printed
         As of :class:`Kernel`, with gamma as a number where it is printed.
-    offsets : str, one of OFFSETS
+    calibration : str, one of CALIBRATIONS
     parameters : tuple of (name, value)
         The method's others.
     n_folds : int
@@ -121,7 +121,7 @@ class RegionCell:
     gamma: float | None
     multiple: float | None
     printed: bool
-    offsets: str
+    calibration: str
     parameters: tuple[tuple[str, Any], ...]
     n_folds: int = N_FOLDS
     version: str = VERSION
@@ -129,7 +129,9 @@ class RegionCell:
     def detector(self) -> Any:
         """The method's estimator for what :class:`Shown` shows it of the rows."""
         return METHODS[self.method](
-            kernel="precomputed" if self.kernel == "rbf" else "linear", offsets=self.offsets, **dict(self.parameters)
+            kernel="precomputed" if self.kernel == "rbf" else "linear",
+            calibration=self.calibration,
+            **dict(self.parameters),
         )
 
 
@@ -140,24 +142,24 @@ def region_cells(features: Sequence[ClassFeatures], *, of_voc: bool) -> list[Reg
     gammas but those that follow from their features.
     """
     models = [
-        (kernel, fold, method, offsets)
+        (kernel, fold, method, calibration)
         for kernel in IN_TURN
         for fold in range(N_FOLDS)
         for method in (SWEPT if kernel in OTHER_GAMMAS else COLUMNS)
-        for offsets in OFFSETS
+        for calibration in CALIBRATIONS
         if of_voc or not (kernel.printed or kernel.gamma)
     ]
     # The band learns no score, so that training and leave-one-out thresholds are the same.
     bands = [(Kernel(SUM), fold, BAND, "training") for fold in range(N_FOLDS)]
     return [
-        _region_cell(of_class, kernel, fold, method, offsets, of_voc=of_voc)
+        _region_cell(of_class, kernel, fold, method, calibration, of_voc=of_voc)
         for of_class in features
-        for kernel, fold, method, offsets in (*models, *bands)
+        for kernel, fold, method, calibration in (*models, *bands)
     ]
 
 
 def _region_cell(
-    of_class: ClassFeatures, kernel: Kernel, fold: int, method: str, offsets: str, *, of_voc: bool
+    of_class: ClassFeatures, kernel: Kernel, fold: int, method: str, calibration: str, *, of_voc: bool
 ) -> RegionCell:
     known = of_class.label
     parameters = SHARES if method == BAND else _parameters(method, kernel.name, known, of_voc=of_voc)
@@ -170,7 +172,7 @@ def _region_cell(
         gamma=printed.gamma("voc", method, known) if kernel.printed else kernel.gamma,
         multiple=kernel.multiple,
         printed=kernel.printed,
-        offsets=offsets,
+        calibration=calibration,
         parameters=tuple(parameters.items()),
     )
 
@@ -302,6 +304,6 @@ def _of_slab(
 
 
 def _width(slab: Any) -> float:
-    """The distance of the planes, relative to the larger of their offsets; 0 where both planes are at 0."""
+    """The distance of the planes, relative to the larger of their calibration; 0 where both planes are at 0."""
     largest = max(abs(slab.rho_lower_), abs(slab.rho_upper_))
     return float((slab.rho_upper_ - slab.rho_lower_) / largest) if largest else 0.0

@@ -10,7 +10,7 @@ from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.run.methods import TITLES
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc.classes import N_FOLDS
-from slabsvm_reproduction.voc.experiment import COLUMNS, OFFSETS, SLAB, Kernel
+from slabsvm_reproduction.voc.experiment import CALIBRATIONS, COLUMNS, SLAB, Kernel
 from slabsvm_reproduction.voc.medians import THRESHOLDS, auroc, band, kernels_of, of_cell, typical, warned
 
 GUESSING = 0.5
@@ -46,20 +46,21 @@ def found(records: Sequence[Record]) -> list[str]:
 
 def _best_of_all(records: Sequence[Record]) -> str:
     sentences, kernels = [], kernels_of(records)
-    for offsets in OFFSETS:
+    for calibration in CALIBRATIONS:
         value, method, kernel = max(
-            (typical(of_cell(records, method, kernel, offsets)), method, kernel.title)
+            (typical(of_cell(records, method, kernel, calibration)), method, kernel.title)
             for method in COLUMNS
             for kernel in kernels
         )
         ahead = [
             kernel.title
             for kernel in kernels
-            if typical(of_cell(records, SLAB, kernel, offsets)) > typical(of_cell(records, "OCSVM", kernel, offsets))
+            if typical(of_cell(records, SLAB, kernel, calibration))
+            > typical(of_cell(records, "OCSVM", kernel, calibration))
         ]
         sentences.append(
-            f"With {THRESHOLDS[offsets]} the best median is {value:.3f}, of {method} with {kernel}; the slab is above "
-            f"the one-class SVM with {_counted(ahead, len(kernels))}."
+            f"With {THRESHOLDS[calibration]} the best median is {value:.3f}, of {method} with {kernel}; the slab is "
+            f"above the one-class SVM with {_counted(ahead, len(kernels))}."
         )
     return " ".join(sentences)
 
@@ -80,8 +81,8 @@ def _ranking(records: Sequence[Record]) -> str:
 
 def _collapse(records: Sequence[Record]) -> str:
     trained, left_out = (
-        [cell for kernel in kernels_of(records) for cell in of_cell(records, SLAB, kernel, offsets)]
-        for offsets in OFFSETS
+        [cell for kernel in kernels_of(records) for cell in of_cell(records, SLAB, kernel, calibration)]
+        for calibration in CALIBRATIONS
     )
     return (
         f"Of the slab's {len(trained)} fits with thresholds at training scores {sum(map(warned, trained))} warn that "
@@ -100,7 +101,7 @@ def _one_number(records: Sequence[Record]) -> str:
 
     low, high = pascal.SHARES["nu_lower"], 1 - pascal.SHARES["nu_upper"]
     mcc, area = band(records), band(records, "auroc")
-    with_mcc = above(lambda kernel: typical(of_cell(records, SLAB, kernel, "leave-one-out")), mcc)
+    with_mcc = above(lambda kernel: typical(of_cell(records, SLAB, kernel, "auto")), mcc)
     with_area = above(lambda kernel: auroc(records, SLAB, kernel), area)
     return (
         "What every model should be seen beside: one number of each region, the sum of its HOG values, tells how much "
@@ -113,7 +114,7 @@ def _one_number(records: Sequence[Record]) -> str:
 def direction(records: Sequence[Record]) -> str:
     """What is left of collapsed slabs: how their direction alone ranks, and their recall at leave-one-out scores."""
     kernels = kernels_of(records)
-    left_out = [of_cell(records, SLAB, kernel, "leave-one-out") for kernel in kernels]
+    left_out = [of_cell(records, SLAB, kernel, "auto") for kernel in kernels]
     alone = [typical(cells, "auroc_lower_only") for cells in left_out]
     recall = [typical(cells, "recall") for cells in left_out]
     better = [kernel.title for kernel, area in zip(kernels, alone, strict=True) if area > GUESSING]

@@ -10,7 +10,7 @@ from slabsvm_reproduction.run.journal import Record
 from slabsvm_reproduction.voc.experiment import KERNELS, OTHER_GAMMAS, SLAB, Kernel
 from slabsvm_reproduction.voc.texture import BAND
 
-THRESHOLDS = {"training": "thresholds at training scores", "leave-one-out": "thresholds at leave-one-out scores"}
+THRESHOLDS = {"training": "thresholds at training scores", "auto": "thresholds at leave-one-out scores"}
 # The gammas that follow from the features, from small to large.
 BY_MULTIPLE = tuple(
     sorted((k for k in (*KERNELS, *OTHER_GAMMAS) if k.multiple is not None), key=lambda k: k.multiple or 0.0)
@@ -22,7 +22,7 @@ def kernels_of(records: Sequence[Record]) -> tuple[Kernel, ...]:
     return KERNELS if any(record.get("printed") for record in records) else tuple(k for k in KERNELS if not k.printed)
 
 
-def of_cell(records: Sequence[Record], method: str, kernel: Kernel, offsets: str) -> list[Record]:
+def of_cell(records: Sequence[Record], method: str, kernel: Kernel, calibration: str) -> list[Record]:
     """The records of a method with a kernel, one for each class and fold."""
     gammas = {} if kernel.printed else {"gamma": kernel.gamma}
     return pick(
@@ -31,7 +31,7 @@ def of_cell(records: Sequence[Record], method: str, kernel: Kernel, offsets: str
         kernel=kernel.name,
         multiple=kernel.multiple,
         printed=kernel.printed,
-        offsets=offsets,
+        calibration=calibration,
         **gammas,
     )
 
@@ -51,7 +51,7 @@ def typical(cells: Sequence[Record], field: str = "mcc") -> float:
 
 def auroc(records: Sequence[Record], method: str, kernel: Kernel) -> float:
     """How well a method ranks with a kernel, with thresholds at leave-one-out scores."""
-    return typical(of_cell(records, method, kernel, "leave-one-out"), "auroc")
+    return typical(of_cell(records, method, kernel, "auto"), "auroc")
 
 
 def band(records: Sequence[Record], field: str = "mcc") -> float:
@@ -66,4 +66,4 @@ def warned(cell: Record) -> bool:
 
 def best_kernel(records: Sequence[Record]) -> Kernel:
     """The kernel with which the slab's median at leave-one-out thresholds is highest."""
-    return max(kernels_of(records), key=lambda kernel: typical(of_cell(records, SLAB, kernel, "leave-one-out")))
+    return max(kernels_of(records), key=lambda kernel: typical(of_cell(records, SLAB, kernel, "auto")))

@@ -20,7 +20,7 @@ from slabsvm_reproduction.letter.plots import heat_map
 from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.run.journal import Record
-from slabsvm_reproduction.voc.experiment import COLUMNS, OFFSETS, SLAB, SWEPT, Kernel
+from slabsvm_reproduction.voc.experiment import CALIBRATIONS, COLUMNS, SLAB, SWEPT, Kernel
 from slabsvm_reproduction.voc.hog import ClassFeatures, hog_picture, region_pixels
 from slabsvm_reproduction.voc.medians import (
     BY_MULTIPLE,
@@ -42,7 +42,7 @@ LABEL = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.0}
 # What the paper has beside the heat maps of each threshold.
 COUNTERPARTS = {
     "training": "Counterpart of the paper's heat maps of VOC.",
-    "leave-one-out": "The paper has no such thresholds.",
+    "auto": "The paper has no such thresholds.",
 }
 # The most classes whose names do not run into each other.
 FEW = 8
@@ -73,13 +73,13 @@ def charts(records: Sequence[Record], features: Sequence[ClassFeatures]) -> list
     return [
         *(
             Chart(
-                f"voc-heat-maps-{offsets}",
-                f"Class by class, {THRESHOLDS[offsets]}",
+                f"voc-heat-maps-{calibration}",
+                f"Class by class, {THRESHOLDS[calibration]}",
                 "Matthews correlation, mean of the folds. Darker is better: 1 is perfect, 0 guessing, less is worse. "
-                + COUNTERPARTS[offsets],
-                partial(heat_maps, records, offsets),
+                + COUNTERPARTS[calibration],
+                partial(heat_maps, records, calibration),
             )
-            for offsets in OFFSETS
+            for calibration in CALIBRATIONS
         ),
         Chart(
             "voc-collapse",
@@ -122,7 +122,7 @@ def file_names(labels: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def heat_maps(records: Sequence[Record], offsets: str, path: Path) -> None:
+def heat_maps(records: Sequence[Record], calibration: str, path: Path) -> None:
     """Draw the Matthews correlation of every class by every method: a block for each kernel, medians at the right."""
     classes = list(dict.fromkeys(record["known"] for record in records))
     # Between two dollars matplotlib would read a formula.
@@ -133,7 +133,7 @@ def heat_maps(records: Sequence[Record], offsets: str, path: Path) -> None:
         for axes, kernel in zip(panels, kernels, strict=True):
             values = []
             for method in COLUMNS:
-                cells = of_cell(records, method, kernel, offsets)
+                cells = of_cell(records, method, kernel, calibration)
                 mcc = by_class(cells)
                 values.append([*(mcc[known] for known in classes), np.nan, typical(cells)])
             heat_map(axes, values, COLUMNS, columns)
@@ -153,8 +153,8 @@ def collapse_chart(records: Sequence[Record], path: Path) -> None:
         for axes, (field, title) in zip(drawing.subplots(1, len(fields)), fields.items(), strict=True):
             lowest = 0.0
             for method in SWEPT:
-                for offsets, style in zip(OFFSETS, ("--", "-"), strict=True):
-                    values = [typical(of_cell(records, method, kernel, offsets), field) for kernel in BY_MULTIPLE]
+                for calibration, style in zip(CALIBRATIONS, ("--", "-"), strict=True):
+                    values = [typical(of_cell(records, method, kernel, calibration), field) for kernel in BY_MULTIPLE]
                     lowest = min(lowest, *values)
                     axes.plot(places, values, f"o{style}", ms=5, color=METHOD_COLOURS[method], label=method)
             axes.set_xscale("log", base=2)
@@ -188,7 +188,7 @@ def objects_sheet(features: Sequence[ClassFeatures], path: Path) -> None:
 
 def sure_sheet(records: Sequence[Record], of_class: ClassFeatures, kernel: Kernel, path: Path) -> None:
     """Draw the regions that the slabs of a class are most sure of, rightly and wrongly."""
-    cells = [r for r in of_cell(records, SLAB, kernel, "leave-one-out") if r["known"] == of_class.label]
+    cells = [r for r in of_cell(records, SLAB, kernel, "auto") if r["known"] == of_class.label]
     regions = [*of_class.objects, *of_class.backgrounds]
     rows: list[Row] = []
     for kind, (words, right) in SURE.items():

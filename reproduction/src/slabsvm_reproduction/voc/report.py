@@ -16,9 +16,9 @@ from slabsvm_reproduction.voc import classes as pascal_classes
 from slabsvm_reproduction.voc.experiment import (
     AT_MEDIAN,
     AT_PRINTED,
+    CALIBRATIONS,
     COLUMNS,
     KERNELS,
-    OFFSETS,
     SLAB,
     TINY_GAMMAS,
     Kernel,
@@ -52,11 +52,11 @@ REPEATED = tuple(
 )
 
 
-def table_grid(records: Sequence[Record], offsets: str, *, of_voc: bool) -> Grid:
+def table_grid(records: Sequence[Record], calibration: str, *, of_voc: bool) -> Grid:
     """The paper's Table 2: kernels by methods; the best of each row is marked. The paper's values are of VOC alone."""
     kernels = kernels_of(records)
-    values = [[typical(of_cell(records, method, kernel, offsets)) for method in COLUMNS] for kernel in kernels]
-    brackets = of_voc and offsets == "training"
+    values = [[typical(of_cell(records, method, kernel, calibration)) for method in COLUMNS] for kernel in kernels]
+    brackets = of_voc and calibration == "training"
     rows = [
         [
             kernel.title,
@@ -76,7 +76,7 @@ def table_grid(records: Sequence[Record], offsets: str, *, of_voc: bool) -> Grid
         "they are no results on VOC, and no targets."
     ]
     return Grid(
-        f"Median Matthews correlation over {n_classes} classes, {THRESHOLDS[offsets]}",
+        f"Median Matthews correlation over {n_classes} classes, {THRESHOLDS[calibration]}",
         ["kernel", *COLUMNS, BAND],
         rows,
         [*(from_paper if brackets else ["The paper has no such thresholds."] if of_voc else []), ABOUT_BAND],
@@ -138,7 +138,7 @@ def collapse_grid(records: Sequence[Record]) -> Grid:
     """The slab with each kernel and gamma: how much of it is support vectors, and what either threshold makes of it."""
     rows = []
     for kernel in (*(k for k in kernels_of(records) if k.multiple is None), *BY_MULTIPLE):
-        trained, left_out = (of_cell(records, SLAB, kernel, offsets) for offsets in OFFSETS)
+        trained, left_out = (of_cell(records, SLAB, kernel, calibration) for calibration in CALIBRATIONS)
         share = [cell | {"share": cell["n_support"] / cell["m"]} for cell in trained]
         rows.append(
             [
@@ -186,8 +186,8 @@ def tiny_gammas_grid(records: Sequence[Record]) -> Grid:
                 kernel.title,
                 f"{min(spread):.0e} to {max(spread):.0e}",
                 *(
-                    f"{typical(of_cell(records, method, kernel, offsets)):.3f}"
-                    for offsets in OFFSETS
+                    f"{typical(of_cell(records, method, kernel, calibration)):.3f}"
+                    for calibration in CALIBRATIONS
                     for method in COLUMNS
                 ),
                 _counts(cells),
@@ -220,7 +220,11 @@ def warnings_grid(records: Sequence[Record]) -> Grid:
     rows = [
         [
             kernel.title,
-            *(_counts(of_cell(records, method, kernel, offsets)) for offsets in OFFSETS for method in COLUMNS),
+            *(
+                _counts(of_cell(records, method, kernel, calibration))
+                for calibration in CALIBRATIONS
+                for method in COLUMNS
+            ),
         ]
         for kernel in kernels_of(records)
     ]
@@ -269,7 +273,7 @@ def voc_report(
         f"{name}: the paper's second experiment" if of_voc else f"{name}: each class alone, by HOG, against background",
         [*found(records), *setting(of_voc)],
         [
-            *(table_grid(records, offsets, of_voc=of_voc) for offsets in OFFSETS),
+            *(table_grid(records, calibration, of_voc=of_voc) for calibration in CALIBRATIONS),
             auroc_grid(records),
             *([tiny_gammas_grid(records)] if of_voc else []),
             windows_grid(features),
@@ -307,7 +311,7 @@ def _accepting_all(records: Sequence[Record]) -> str:
 
 
 def _upper_plane(records: Sequence[Record], kernel: Kernel) -> str:
-    cells = of_cell(records, SLAB, kernel, "leave-one-out")
+    cells = of_cell(records, SLAB, kernel, "auto")
     return f"{typical(cells, 'mcc_lower_only'):.3f} and {typical(cells):.3f}"
 
 

@@ -284,7 +284,7 @@ def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Outputs
 
 def _offset(score: Position, detector: Any) -> Outputs:
     """Return scores, and the decisions that follow from the detector's offset."""
-    spread = detector.model_.loo_spread
+    spread = detector.model_.calibration_spread
     score.varying.graph.needs(score.size, spread if np.isfinite(spread) else abs(detector.offset_))
     return Outputs(score.over(0.0), score.over(detector.offset_))
 

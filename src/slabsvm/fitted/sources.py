@@ -1,0 +1,90 @@
+"""Which rows are not learned and set the threshold, and which rows are left out by folds.
+
+Scores of a threshold's rows come from models that have not learned them: exactly without each row
+(`slabsvm.dual.left_out`), or by one model of the other rows, or by ten models of nine tenths of the rows each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from slabsvm.fitted.training import Training
+from slabsvm.runtime.arrays import BoolArray, FloatArray
+
+# Up to so many samples each is left out. With more, others than those that are learned set the threshold.
+EXACT = 2000
+# Rows that are held out, a tenth if that is more; of groups so many, or half of all.
+LEAST_HELD_OUT, MANY_GROUPS = 1000, 100
+# Two are learned, and one is held out.
+LEAST_UNITS = 3
+# The number of folds, where there are as many rows or groups; of up to so many distinct rows each has its own.
+FOLDS, FEW = 10, 50
+
+
+def held_out(training: Training, random: np.random.RandomState, least_learned: int) -> BoolArray:
+    """Return which rows, (n_samples,), set the threshold and are not learned: 1,000, or a tenth if it is more.
+
+    At least so many are learned, and at least half. Of groups whole ones are held out, and at least MANY_GROUPS, or
+    half of all. Raises ValueError for fewer than three rows, or groups.
+    """
+    kept, groups = np.flatnonzero(training.weights > 0), training.groups
+    n, what = (len(kept), "rows") if groups is None else (groups.count, "groups")
+    if n < LEAST_UNITS:
+        raise ValueError(
+            f"Two {what} have to be learned and one has to be held out, and there are {n}. Give more {what}, or up to "
+            f"{EXACT:,} distinct rows and calibration='auto', which leaves out each."
+        )
+    wanted = min(max(LEAST_HELD_OUT, len(kept) // 10), len(kept) - least_learned, len(kept) // 2)
+    out = np.zeros(training.n_rows, dtype=bool)
+    if groups is None:
+        out[random.choice(kept, wanted, replace=False)] = True
+        return out
+    names, order = np.asarray(training.names), random.permutation(n)
+    sizes = np.cumsum(np.bincount(names[kept], minlength=n)[order])
+    n_groups = max(int(np.searchsorted(sizes, wanted)) + 1, min(MANY_GROUPS, n // 2))
+    out[np.isin(names, order[: min(n_groups, n - 2)])] = True
+    return out
+
+
+def folds(training: Training, random: np.random.RandomState) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Give for each of ten folds the weights of rows that are learned, (n_samples,), and what is left out, (p,).
+
+    The latter is how many copies leave of each row that is `counted`. They are dealt to the folds one by one, whether
+    the row is given or weighs as often, so that most copies stay where one leaves. Of few distinct rows a copy of each
+    is a fold of its own, and nothing is drawn. A group is in one fold.
+    """
+    n, groups, distinct = training.n_rows, training.groups, training.distinct
+    copies = np.rint(training.n_copies).astype(np.int64)
+    if groups is None and len(copies) <= FEW:
+        for sample in range(len(copies)) if copies.sum() > 1 else ():
+            leaving = np.zeros(len(copies))
+            leaving[sample] = 1.0
+            yield _representing(training, (copies - leaving) / copies), leaving
+        return
+    # In the order in which they come, so that folds do not depend on what is in a row.
+    place = distinct.group if training.names is None else training.names
+    kept = np.flatnonzero(place >= 0)
+    first = np.full(int(place.max()) + 1, n)
+    np.minimum.at(first, place[kept], kept)
+    order = np.argsort(first)[random.permutation(len(first))]
+    if groups is not None:
+        fold = np.empty(len(order), dtype=np.intp)
+        fold[order] = np.arange(len(order)) % FOLDS
+        for number in range(min(FOLDS, len(order))):
+            out = (place >= 0) & (fold[place] == number)
+            yield np.where(out, 0.0, training.weights), (fold[groups.numbers] == number).astype(np.float64)
+        return
+    ends = np.cumsum(copies[order])
+    for number in range(FOLDS):
+        leaving = np.empty(len(copies))
+        leaving[order] = (ends - number - 1) // FOLDS - (ends - copies[order] - number - 1) // FOLDS
+        yield _representing(training, (copies - leaving) / copies), leaving
+
+
+def _representing(training: Training, shares: FloatArray) -> FloatArray:
+    """Return weights of all rows, (n_samples,): a row of each distinct sample has this share, (k,), of its weight."""
+    weights = np.zeros(training.n_rows)
+    weights[training.distinct.representatives] = training.distinct.weights * shares
+    return weights

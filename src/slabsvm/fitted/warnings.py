@@ -1,0 +1,242 @@
+"""What a fit warns of, and the words for it.
+
+There are five kinds. A solver that stopped early is one, and has scikit-learn's ConvergenceWarning. The others are a
+FitWarning:
+
+- Few distinct rows, or groups, set the threshold.
+- w is 0, or the planes are one, or they reject the rows that were learned.
+- Rows repeat others, or nearly do.
+- A few rows make the scale. Bandwidths, standardised features and balls are measured in standard deviations, which one
+  row can make as large as it likes. By such a scale all other rows lie in one place: nothing tells them from rows that
+  are far from them.
+
+Where a row infinitely far away is accepted, or thresholds at training scores will reject far too much, a promise fails
+that no number of rows mends, and a FitWarning says that, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from slabsvm.data.distinct import NEIGHBOURS
+from slabsvm.fitted.threshold import least_recall
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.caller import counted
+
+# A standard deviation is made by a few rows where it is so many times what the middle half of the rows says. Three rows
+# of 300 that are a hundred times as far out lower the balanced accuracy of AutoSlabSVM by .1 and of a linear SVDD by
+# .56, at a thousand times that of KernelDensityDetector by .13. Of 81 tables of OddBench and ADBench 9 have such a
+# column, as an exponential of Gaussians of a deviation of 2.6 has.
+MANY_TIMES = 100.0
+# Columns are looked at of which some rows say that it is this often what their own middle half says.
+LOOK_AT = 10.0
+LOOK_ROWS = 40
+# The distance between the quartiles of a Gaussian, in standard deviations.
+BETWEEN_QUARTILES = 1.349
+# The quartiles of fewer rows say little.
+LEAST_ROWS = 20
+# A warning is due where the expected recall is less than the parameters ask for by more than this.
+LOST_RECALL = 0.1
+# A warning is due where more than this share of the rows have near copies. Left-out scores are right for the others
+# alone, so that 1 / (1 - share) times what was asked for is rejected: from here on a quarter more.
+NEARLY_COPIED = 0.2
+# Most rows are more than this share.
+MOST = 0.5
+# Samples whose weights differ by a smaller share weigh alike.
+SAME_WEIGHT = 1e-9
+
+
+class FitWarning(UserWarning):
+    """A fit that may not do what its parameters ask for: the text says why, and what to do."""
+
+
+def too_few_groups(count: int, nominal: float) -> str:
+    """Return the warning where so few groups set a threshold, or nothing."""
+    return _too_few(count, nominal, f"{count} groups are few")
+
+
+def too_few_rows(weights: FloatArray, copies: FloatArray, nominal: float, *, counts: bool) -> str:
+    """Return the warning where rows of these weights, (n,), set a threshold and are too few, or repeat, or nothing.
+
+    copies, (k,), says how many rows each distinct one is, and counts whether weights may say how often rows were seen.
+    """
+    doubt = "" if alike(weights) else too_uneven(weights, nominal)
+    doubt = doubt or taken_for_copies(copies, nominal)
+    if doubt and not counts:
+        return doubt
+    # Where most rows repeat others, and new ones will, too, how many differ says nothing.
+    if share_once(copies) < MOST:
+        return ""
+    return _too_few(len(copies), nominal, f"{len(copies)} distinct samples are few")
+
+
+def few_distinct(n_distinct: int, n_rows: int, alpha: float) -> str:
+    """Return the warning where rows repeat and too few distinct ones calibrate a rate of rejections, or nothing."""
+    if n_distinct >= n_rows or n_distinct >= 1 / alpha:
+        return ""
+    return (
+        f"Of {n_rows} calibration rows {n_distinct} differ, fewer than 1 / alpha = {1 / alpha:.3g}. The rate of "
+        "rejections is alpha where new rows repeat each other as these do. Of new rows that do not, up to 1 in "
+        f"{n_distinct + 1} is rejected. Give more distinct rows, or a larger alpha."
+    )
+
+
+def too_uneven(weights: FloatArray, nominal: float) -> str:
+    """Return the warning where rows of these weights are too few by what they are worth, or nothing."""
+    kept = weights[weights > 0]
+    worth = effective(kept / kept.sum())
+    return _too_few(
+        worth,
+        nominal,
+        f"{len(kept)} samples of weights as uneven as these are worth {worth:.3g} of equal weights, "
+        "(sum w)^2 / sum w^2, which are few",
+        "Give weights that differ less, or samples that are worth {least} or more.",
+    )
+
+
+def _too_few(n: float, nominal: float, what: str, remedy: str = "Give {least} or more.") -> str:
+    """Return the warning where the recall by n samples in random order may be LOST_RECALL too small, or nothing.
+
+    That is where what is expected at least, the nominal share times n / (n + 1), less its error is less than the
+    nominal recall by more.
+    """
+    expected, error = least_recall(nominal, n)
+    if expected - error >= nominal - LOST_RECALL:
+        return ""
+    least = next(m for m in count(math.ceil(n)) if np.subtract(*least_recall(nominal, m)) >= nominal - LOST_RECALL)
+    return (
+        f"{what} to set a threshold: {nominal:.0%} of new positives are to be accepted, but expect {expected:.0%}, "
+        f"with a standard error of {error:.0%}. {remedy.format(least=least)}"
+    )
+
+
+def taken_for_copies(copies: FloatArray, nominal: float) -> str:
+    """Return the warning where rows that repeat, so often each, lose new rows that repeat none, or nothing.
+
+    Where a row that repeats leaves, its copies stay, so that it scores higher than one that was never seen. The
+    threshold may reject as many of the others as are to be rejected of all.
+    """
+    once = share_once(copies)
+    least = max(1.0 - (1.0 - nominal) / once, 0.0) if once > 0 else 0.0
+    if least >= nominal - LOST_RECALL:
+        return ""
+    return (
+        f"{1.0 - once:.0%} of the samples repeat others, as given or by whole-number weights. The threshold counts on "
+        "as many repeats among new positives. Yet one feature differs between all distinct samples, so new positives "
+        f"may repeat none. Of such positives as few as {least:.0%} may be accepted, where {nominal:.0%} are asked for. "
+        "If rows were only given more than once, give each once. If weights say how much samples matter, "
+        f"set the threshold from held-out rows: ConformalDetector(model, alpha={1.0 - nominal:.3g})."
+    )
+
+
+def alike(weights: FloatArray) -> bool:
+    """Return whether all weights but zeros are the same."""
+    return bool(weights.max() <= (1.0 + SAME_WEIGHT) * weights[weights > 0].min())
+
+
+def effective(shares: FloatArray) -> float:
+    """Return how many rows of one weight say as much as rows of these shares, which sum to 1 (Kish 1965)."""
+    return 1.0 / float(shares @ shares)
+
+
+def share_once(copies: FloatArray) -> float:
+    """Return the share of rows that no other one repeats, by how many rows each distinct one is, (k,)."""
+    return float(np.count_nonzero(copies == 1) / copies.sum())
+
+
+def optimistic(expected: float, nominal: float) -> str:
+    """Return the warning where training thresholds will accept this share of new positives, or nothing."""
+    if expected >= nominal - LOST_RECALL:
+        return ""
+    return (
+        f"With calibration='training' expect {expected:.0%} of new positives to be accepted, by the training samples' "
+        f"leave-one-out scores, where nu asks for {nominal:.0%}. Use calibration='auto', or more samples."
+    )
+
+
+def training_rejects(least: float, repeating: float, nominal: float, remedy: str) -> str:
+    """Return the warning where training planes of a support vector machine will reject too many, or nothing.
+
+    They accept at least the share least of new positives, and at least repeating where these repeat training rows as
+    often as training rows repeat each other.
+    """
+    if least >= nominal - LOST_RECALL:
+        return ""
+    if_they_repeat = ""
+    if repeating > least + LOST_RECALL:
+        if_they_repeat = f" ({repeating:.0%} if they repeat training rows as often as these repeat each other)"
+    return (
+        f"{1 - least:.0%} of the training samples are support vectors. With calibration='training' expect as few as "
+        f"{least:.0%} of new positives to be accepted{if_they_repeat}, where nu asks for {nominal:.0%}. Use {remedy}, "
+        "or more samples."
+    )
+
+
+def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> str:
+    """Return the warning where a slab rejects the rows that it learned, or nothing.
+
+    It accepts the share learned of these, and is expected to accept the share unseen of new positives.
+    """
+    if learned >= nominal - LOST_RECALL:
+        return ""
+    return (
+        f"The model accepts {learned:.0%} of the training rows, and of rows that repeat them. Learning a row raises "
+        f"its score, here beyond the upper plane, which is set for unseen rows. Expect {unseen:.0%} of unseen rows to "
+        f"be accepted. Use {remedy}, or epsilon=0, which has no upper plane. calibration_decisions_ says which "
+        "training rows are outliers."
+    )
+
+
+def nearly_copied(share: float, remedy: str) -> str:
+    """Return the warning where this share of the distinct rows have near copies, or nothing."""
+    if share <= NEARLY_COPIED:
+        return ""
+    return (
+        f"{share:.0%} of the distinct training rows have near copies: a gap in the distances from their {NEIGHBOURS} "
+        "nearest rows that independent rows have in 1 of 100 cases. A row that was not learned still resembles its "
+        "copies that were, so more new rows will be rejected than expected, unless new rows come as near to training "
+        f"rows. {remedy}"
+    )
+
+
+def made_by_few(X: Any, names: Sequence[str] | None) -> str:
+    """Return the warning where a few of the samples X, (n, d), make the scale of a feature, or nothing.
+
+    Sparse rows, of which a few make the scale of each rare feature, and features of which a half are equal have no
+    quartiles to compare with.
+    """
+    n = X.shape[0]
+    if sp.issparse(X) or n < LEAST_ROWS:
+        return ""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        deviation = X.std(axis=0, dtype=np.float64)
+        # Samples are in random order.
+        asked = np.flatnonzero(deviation > LOOK_AT * _middle(X[:: max(1, n // LOOK_ROWS)]))
+        if not len(asked):
+            return ""
+        times = deviation[asked] / _middle(X[:, asked])
+    made = np.flatnonzero((times > MANY_TIMES) & (times < np.inf))
+    if not len(made):
+        return ""
+    worst, most = asked[made[np.argmax(times[made])]], times[made].max()
+    name = f"x{worst}" if names is None else repr(str(names[worst]))
+    where = f"In column {name}" + (f" and {counted(len(made) - 1, 'other')}" if len(made) > 1 else "")
+    return (
+        f"{where} a few extreme rows set the scale: the standard deviation is {most:.2g} times what the middle half "
+        "of the rows suggests. On this scale most rows lie in one place, and rows far from them may be accepted. "
+        "Check the extreme rows and leave out those that are wrong, or take logarithms, or put slabsvm.NormalScores "
+        "before the detector."
+    )
+
+
+def _middle(X: FloatArray) -> FloatArray:
+    """Return the standard deviations, (d,), of Gaussians whose quartiles are those of rows; 0 where these are equal."""
+    low, high = len(X) // 4, 3 * len(X) // 4
+    quarters = np.partition(X, (low, high), axis=0)
+    return np.asarray((quarters[high] - quarters[low]) / BETWEEN_QUARTILES, dtype=np.float64)
