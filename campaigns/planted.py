@@ -104,6 +104,12 @@ def not_to_the_end() -> Any:
     return after(Unlearning, "without", lagging)
 
 
+@found_by("test_rows_that_are_held_out_score_as_new_rows_and_set_the_threshold_and_p_values")
+def held_out_elsewhere() -> Any:
+    """Rows that are held out score a millionth more than they do as new rows"""
+    return after(SupportVectorDetector, "_new_scores", lambda scores, *_: scores * (1 + 1e-6))
+
+
 @found_by("test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign")
 def another_offset() -> Any:
     """Predictions are of a decision that is 1e-3 lower"""

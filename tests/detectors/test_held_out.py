@@ -261,5 +261,7 @@ def test_two_rows_or_groups_are_too_few_to_hold_one_out(make):
 
 
 def test_many_rows_of_two_groups_are_refused_with_what_to_do():
-    with pytest.raises(ValueError, match="Give more groups, or up to 2,000 distinct rows"):
+    with pytest.raises(
+        ValueError, match="Give more groups, or use calibration='auto', which leaves out each of up to 2,000"
+    ):
         OneClassSVM().fit(rows(2100), groups=np.arange(2100) % 2)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import strategies
+from hypothesis import assume
 from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
 from sklearn.base import clone
@@ -19,6 +20,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
     files,
+    p_values,
 )
 from slabsvm.conformal.p_values import ranked
 
@@ -68,6 +70,38 @@ def test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign(
         np.testing.assert_array_equal(one.predict(problem.new) == 1, within)
     if hasattr(one, "expected_recall_"):
         assert 0.0 <= one.expected_recall_ <= 1.0 + 1e-12
+
+
+@pytest.mark.slow
+@law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), st.integers(0, 9), examples=30)
+def test_rows_that_are_held_out_score_as_new_rows_and_set_the_threshold_and_p_values(
+    problem: Problem, model: Any, seed: int
+) -> None:
+    weights = problem.counts
+    assume(np.count_nonzero(weights) > 2)
+    chosen = {"calibration": "held-out", "random_state": seed}
+    one = learned(problem, model, chosen)
+    if isinstance(one, str):
+        return
+    known = np.isfinite(one.calibration_scores_)
+    assert 0 < known.sum() <= (weights > 0).sum() / 2
+    # What was not learned has no part in the model, and scores as a new row does.
+    other = attempted(
+        lambda: model(**problem.kernel_of(model), calibration="training").fit(
+            problem.X, sample_weight=np.where(known, 0.0, weights)
+        )
+    )
+    assert not isinstance(other, str), other
+    both = [m.project if model is OneClassSlabSVM else m.score_samples for m in (one, other)]
+    size = np.abs(one.calibration_scores_[known]).max() + np.ptp(both[0](problem.X))
+    np.testing.assert_allclose(one.calibration_scores_[known], both[0](problem.X[known]), rtol=0, atol=1e-9 * size)
+    np.testing.assert_allclose(both[1](problem.X), both[0](problem.X), rtol=0, atol=1e-9 * size)
+    # Whole numbers are counts; of other weights (sum w)^2 / sum w^2 is what they are worth.
+    kept = weights[known]
+    worth = kept.sum() if problem.are_counts else kept.sum() ** 2 / np.square(kept).sum()
+    below = one.calibration_decisions_[known][:, None] <= one.decision_function(problem.new)
+    expected = (1.0 + worth * (kept @ below) / kept.sum()) / (1.0 + worth)
+    np.testing.assert_allclose(p_values(one, problem.new), expected, rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -33,8 +33,8 @@ def held_out(training: Training, random: np.random.RandomState, least_learned: i
     n, what = (len(kept), "rows") if groups is None else (groups.count, "groups")
     if n < LEAST_UNITS:
         raise ValueError(
-            f"Two {what} have to be learned and one has to be held out, and there are {n}. Give more {what}, or up to "
-            f"{EXACT:,} distinct rows and calibration='auto', which leaves out each."
+            f"Two {what} have to be learned and one has to be held out, and there are {n}. Give more {what}, or use "
+            f"calibration='auto', which leaves out each of up to {EXACT:,} distinct rows, or their groups."
         )
     wanted = min(max(LEAST_HELD_OUT, len(kept) // 10), len(kept) - least_learned, len(kept) // 2)
     out = np.zeros(training.n_rows, dtype=bool)
