@@ -71,6 +71,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     n_samples_fit_: int = field(init=False)
     calibration_scores_: FloatArray = field(init=False)
     warning_: str = field(init=False)
+    expected_recall_: float = field(init=False)
+    expected_recall_error_: float = field(init=False)
     model_: Model = field(init=False)
     # The fingerprint of each row of positive weight, by which it is known again.
     learned_: npt.NDArray[np.uint64] | None = field(init=False)
@@ -339,12 +341,20 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         """Return whether learned rows set the threshold, each by its score without itself."""
         return self.calibration == "auto" and not out.any()
 
-    def _calibrated(self, scores: FloatArray, calibration: Calibration, out: BoolArray) -> dict[str, Any]:
-        """Return the fields of a model that say which rows' scores, (n_samples,), set the threshold."""
+    def _calibrated(
+        self, scores: FloatArray, calibration: Calibration, out: BoolArray, within: FloatArray
+    ) -> dict[str, Any]:
+        """Return the fields of a model that say which rows' scores, (n_samples,), set the threshold.
+
+        within, (P, p), says how far inside each plane these rows lie.
+        """
         if self.calibration == "training":
             return {"calibration_scores": None}
+        recall, error = calibration.expected_recall(within)
         return {
             "calibration_scores": scores,
+            "recall": recall,
+            "recall_error": error,
             "calibration_masses": calibration.by_row(len(scores)),
             "calibration_worth": calibration.worth,
             "by_halves": bool(out.any()),

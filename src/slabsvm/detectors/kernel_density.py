@@ -66,7 +66,7 @@ class DensityModel(Model):
 
     density: Density
     one_point: bool  # whether all samples are the same
-    expected_recall: float  # the share of new positives that training thresholds will accept
+    of_new_rows: float  # the share of new positives that training thresholds will accept
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -104,6 +104,8 @@ class KernelDensityDetector(Detector):
         h.
     offset_ : float
         The least log density that is accepted.
+    expected_recall_, expected_recall_error_ : float
+        As for `OneClassSlabSVM`. Not with calibration="training".
     calibration_scores_ : (n_samples,) array of float64
         The log density at each training row, computed from the other rows. NaN where the weight is 0. Not with
         calibration="training".
@@ -181,11 +183,11 @@ class KernelDensityDetector(Detector):
         return DensityModel(
             offset=offset - rounding,
             rounding=rounding,
-            **self._calibrated(of_rows, calibration, out),
+            **self._calibrated(of_rows, calibration, out, (scores - offset + rounding)[None]),
             infinity_warning=infinity_warning,
             density=density,
             one_point=scale == 0,
-            expected_recall=expected,
+            of_new_rows=expected,
         )
 
     def _bandwidth(self, scale: float, shares: FloatArray, n_features: int) -> float:
@@ -206,7 +208,7 @@ class KernelDensityDetector(Detector):
                 "All samples are the same point, so there is no scale to derive a bandwidth from. Check the features "
                 "for constants."
             )
-        return self.model_.infinity_warning or self._flattered(self.model_.expected_recall)
+        return self.model_.infinity_warning or self._flattered(self.model_.of_new_rows)
 
 
 def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:

@@ -150,10 +150,11 @@ class KernelPCADetector(KernelDetector):
         The share of samples that may be rejected.
     calibration : {"auto", "held-out", "training"}, default="auto"
         Which scores set the threshold, at their nu-quantile. "auto" takes what each training row scores under a model
-        of the other nine of ten folds: the model then accepts a share of *new* positives near 1 - nu. Copies of a row
-        are dealt to different folds. "held-out" does not learn 1,000 of the rows, a tenth if that is more, half if that
-        is fewer, and takes their scores. "training" takes the training scores, which are too high, because the
-        components were chosen to reconstruct the training samples. The error grows with the number of components.
+        of the other folds: the model then accepts a share of *new* positives near 1 - nu. There are ten folds, twenty
+        of up to 500 distinct rows, and of up to 50 each row is left out alone. Copies are dealt to different folds.
+        "held-out" does not learn 1,000 of the rows, a tenth if that is more, half if that is fewer, and takes their
+        scores. "training" takes the training scores, which are too high, because the components were chosen to
+        reconstruct the training samples. The error grows with the number of components.
     random_state : int, RandomState or None, default=0
         Which rows are in which fold, or held out.
     n_jobs : int or None, default=None
@@ -167,6 +168,8 @@ class KernelPCADetector(KernelDetector):
         Each component's share of the variance in feature space.
     offset_ : float
         Minus the largest squared distance that is accepted.
+    expected_recall_, expected_recall_error_ : float
+        As for `OneClassSlabSVM`. Not with calibration="training".
     calibration_scores_ : (n_samples,) array of float64
         What each training row scores by the other folds. NaN where the weight is 0, and for learned rows where others
         were held out. Not with calibration="training".
@@ -294,7 +297,7 @@ class KernelPCADetector(KernelDetector):
             offset=offset,
             infinity_warning=infinity_warning,
             without_error=float(np.nanmax(error)) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
-            **self._calibrated(-error, calibration, out),
+            **self._calibrated(-error, calibration, out, (scores - offset)[None]),
         )
 
     def _kept_outside(self, offset: float, far: float, alone: float, *, local: bool) -> tuple[str, float]:

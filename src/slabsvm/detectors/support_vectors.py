@@ -53,8 +53,6 @@ class SupportVectorDetector(KernelDetector):
     relative_gap_: float = field(init=False)
     dual_objective_: float = field(init=False)
     status_: str = field(init=False)
-    expected_recall_: float = field(init=False)
-    expected_recall_error_: float = field(init=False)
     training_recall_bound_: float = field(init=False)
     gamma_: float = field(init=False)
     model_: SupportVectorModel = field(init=False)
@@ -257,7 +255,6 @@ class SupportVectorDetector(KernelDetector):
         )
         boundary = self._boundary(solved, unseen, offsets, rounding)
         accepted = dual.accepts(solution.scores, offsets, rounding)
-        expected, error = unseen.calibration.expected_recall(unseen.distances(dual, offsets) + rounding)
         by_left_out = self.calibration != "training"
         return SupportVectorModel(
             kernel=solved.kernel,
@@ -266,10 +263,10 @@ class SupportVectorDetector(KernelDetector):
             boundary=boundary,
             offset=boundary["offset_"],
             rounding=rounding,
-            **self._calibrated(unseen.by_row(training.n_rows), unseen.calibration, out),
+            **self._calibrated(
+                unseen.by_row(training.n_rows), unseen.calibration, out, unseen.distances(dual, offsets) + rounding
+            ),
             calibration_log_mass=_log_mass_unseen(training, learned, out, support, expansion) if by_left_out else None,
-            recall=expected if by_left_out else None,
-            recall_error=error if by_left_out else None,
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),

@@ -54,8 +54,8 @@ class SVDD(SupportVectorDetector):
     calibration : {"auto", "held-out", "training"}, default="auto"
         Which distances set R^2, as a quantile. "auto" and "held-out" take those of rows that the model has not learned,
         as for `OneClassSlabSVM`: it then accepts a share of *new* positives near 1 - nu. Where k(x, x) differs between
-        rows, "auto" takes them from ten folds, of any number of rows. "training" takes the training samples' distances,
-        as in [1]_.
+        rows, "auto" takes them from folds, as `KernelPCADetector` does, of any number of rows. "training" takes the
+        training samples' distances, as in [1]_.
     gamma, tol, max_iter, cache_size, random_state, n_jobs
         As for `OneClassSlabSVM`, defaults included.
 

@@ -384,7 +384,7 @@ class AutoSlabSVM(Detector):
             by_folds=n_folds > 0,
             weights=judges.masses if sample is None else sample.source.weights,
             n_groups=None if judges.groups is None else judges.groups.count,
-            expected_recall=expected,
+            recall=expected,
             # Of an order statistic of so many exchangeable scores.
             recall_error=float(np.sqrt(expected * (1.0 - expected) / (n_judging + 2))),
             sample=None if alone or sample is None else sample.numbers,

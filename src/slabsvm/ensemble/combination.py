@@ -256,8 +256,6 @@ class CombinedModel(Model):
     # (n_samples,): how much each row counts in p-values; None where all do alike
     weights: Annotated[FloatArray | None, Array("rows")]
     n_groups: Annotated[int | None, Number(least=2)]
-    expected_recall: float
-    recall_error: float  # its standard error
     sample: Annotated[IndexArray | None, Places("learned", below="rows")]
     one_point: bool  # whether all rows are equal
 
@@ -268,7 +266,5 @@ class CombinedModel(Model):
             **super().attributes(),
             "members_": members,
             "gammas_": np.array([member.gamma_ for member in members if hasattr(member, "gamma_")]),
-            "expected_recall_": self.expected_recall,
-            "expected_recall_error_": self.recall_error,
             "sample_": self.sample,
         }

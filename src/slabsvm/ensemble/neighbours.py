@@ -289,6 +289,8 @@ class NeighboursDetector(Detector):
     ----------
     offset_ : float
         The least score that is accepted.
+    expected_recall_, expected_recall_error_ : float
+        As for `OneClassSlabSVM`. Not with calibration="training".
     calibration_scores_ : (n_samples,) array of float64
         The exact score of each training sample by the others, without one of its copies if it is repeated, and NaN
         where the weight is 0, and for learned rows where others were held out. Not with calibration="training".
@@ -356,7 +358,7 @@ class NeighboursDetector(Detector):
             offset=offset - rounding,
             rounding=rounding,
             neighbourhood=neighbourhood,
-            **self._calibrated(of_rows, calibration, out),
+            **self._calibrated(of_rows, calibration, out, (scores - offset + rounding)[None]),
         )
 
     def _copies(self, training: Training) -> FloatArray:

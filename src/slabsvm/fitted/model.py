@@ -45,6 +45,8 @@ class Model:
     # (n_samples,): how much each of these rows counts, in sum 1; and how many rows, or groups, all of them are worth
     calibration_masses: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING] = None
     calibration_worth: float = 0.0
+    recall: float | None = None  # the share of new positives that it is expected to accept, and the standard error
+    recall_error: float | None = None
     by_halves: bool = False  # whether some rows were held out, so that learned ones have no such scores
     # What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
     infinity_warning: str = ""
@@ -66,8 +68,12 @@ class Model:
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
-        found: dict[str, Any] = {"offset_": self.offset}
-        return found if self.calibration_scores is None else {**found, "calibration_scores_": self.calibration_scores}
+        known = {
+            "calibration_scores_": self.calibration_scores,
+            "expected_recall_": self.recall,
+            "expected_recall_error_": self.recall_error,
+        }
+        return {"offset_": self.offset, **{name: value for name, value in known.items() if value is not None}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,8 +220,6 @@ class SupportVectorModel(KernelModel):
     boundary: dict[str, Any]  # the attributes that say where the boundary is, by their names
     # (n_samples,): the log kernel mass of rows that were held out, or of each training row without its group
     calibration_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
-    recall: float | None  # the share of new positives that is accepted, and its standard error; None of training planes
-    recall_error: float | None
     squared_norm: float  # |w|^2
     # The share of training rows that the model accepts, which new rows that repeat these share.
     recall_of_learned: float
@@ -258,7 +262,6 @@ class SupportVectorModel(KernelModel):
         return {
             **super().attributes(),
             **self.boundary,
-            **({} if self.recall_error is None else {"expected_recall_error_": self.recall_error}),
             "support_": self.support.rows,
             "dual_coef_": self.support.coefficients[None, :],
             "n_iter_": self.iterations,
