@@ -16,7 +16,7 @@ from harness import Record
 from processes import python
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
@@ -49,8 +49,8 @@ LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),
     "eigenvectors of kernel PCA": lambda: (KernelPCADetector(), cloud(1800)),
     "kernel density": lambda: (KernelDensityDetector(), cloud(8000)),
-    "average": lambda: (AutoSlabSVM(), cloud(3000)),
-    "average of drawn rows, 2 threads": lambda: (AutoSlabSVM(max_fit_samples=500, n_jobs=2), cloud(50_000)),
+    "average": lambda: (AutoDetector(), cloud(3000)),
+    "average of drawn rows": lambda: (AutoDetector(max_rows=500), cloud(50_000)),
     "open set, 2 jobs": lambda: (OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
     "calibrated": lambda: (ConformalDetector(OneClassSlabSVM()), cloud(6000)),
 }

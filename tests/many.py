@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     FitWarning,
     KernelDensityDetector,
@@ -43,7 +43,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "SVDD": SVDD,
     "kernel PCA": KernelPCADetector,
     "kernel density": KernelDensityDetector,
-    "average": partial(AutoSlabSVM, recall=0.8),
+    "average": partial(AutoDetector, recall=0.8),
     "calibrated": partial(ConformalDetector, alpha=0.1),
     "open set": partial(OpenSetClassifier, alpha=0.1),
     "trimmed": TrimmedDetector,

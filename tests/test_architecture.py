@@ -138,7 +138,7 @@ def test_importing_the_package_or_its_estimator_loads_neither_numba_nor_matplotl
     assert not {"numba", "matplotlib", "rich", "click"} & loaded_after("import slabsvm")
     assert not {"numba", "matplotlib", "rich", "click"} & loaded_after("from slabsvm import OneClassSlabSVM")
     # joblib's and pandas's own imports are not ours to choose.
-    assert not {"numba", "matplotlib"} & loaded_after("from slabsvm import AutoSlabSVM, OpenSetClassifier")
+    assert not {"numba", "matplotlib"} & loaded_after("from slabsvm import AutoDetector, OpenSetClassifier")
 
 
 def test_each_folder_says_what_lives_there_and_contributing_lists_them_in_order():

@@ -163,7 +163,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
-    from slabsvm import AutoSlabSVM, OneClassSVM, TableEncoder
+    from slabsvm import AutoDetector, OneClassSVM, TableEncoder
     from slabsvm.files import save
     from slabsvm.files.tables import Reading, whole
 
@@ -172,7 +172,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     (folder / "good.csv").write_text(good)
     table = whole(folder / "good.csv", Reading())[["a", "b"]]
     # The loops of what `fit` learns by default come from numba's cache, by pickle: once, before anybody listens.
-    make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table)
+    make_pipeline(TableEncoder(), AutoDetector()).fit(table)
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
     save(model, folder / "model.slab")
     np.save(folder / "table.npy", rows)

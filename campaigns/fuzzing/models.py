@@ -86,7 +86,7 @@ def _fitted() -> Iterator[Any]:
     yield slab().fit(sp.csr_matrix(np.round(X)))
     for model in (slabsvm.OneClassSVM(), slabsvm.SVDD(), slabsvm.KernelPCADetector(), slabsvm.KernelDensityDetector()):
         yield model.fit(X)
-    yield slabsvm.AutoSlabSVM().fit(X)
+    yield slabsvm.AutoDetector().fit(X)
     yield slabsvm.TrimmedDetector(slab()).fit(X)
     calibrated = slabsvm.ConformalDetector(make_pipeline(StandardScaler(), slab(kernel="linear"))).fit(X)
     yield calibrated

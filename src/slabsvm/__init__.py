@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slabsvm.detectors.one_class_svm import OneClassSVM
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
-    from slabsvm.ensemble.auto import AutoSlabSVM
+    from slabsvm.ensemble.auto import AutoDetector
     from slabsvm.ensemble.neighbours import NeighboursDetector
     from slabsvm.ensemble.ranks import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SVDD",
-    "AutoSlabSVM",
+    "AutoDetector",
     "ConformalDetector",
     "DriftMonitor",
     "ExtraMissingError",
@@ -54,7 +54,7 @@ __version__ = "0.2.0"
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
 HOMES = {
     "SVDD": "detectors.svdd",
-    "AutoSlabSVM": "ensemble.auto",
+    "AutoDetector": "ensemble.auto",
     "ConformalDetector": "conformal.detector",
     "DriftMonitor": "monitoring.monitor",
     "ExtraMissingError": "runtime.caller",

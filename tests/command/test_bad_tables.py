@@ -269,12 +269,12 @@ class TestPaths:
 
     @pytest.mark.slow
     def test_a_model_that_takes_no_tables(self, run, ready):
-        from slabsvm import AutoSlabSVM
+        from slabsvm import AutoDetector
         from slabsvm.files import save
 
-        save(AutoSlabSVM().fit(np.random.default_rng(0).normal(size=(30, 2))), "m.slab")
+        save(AutoDetector().fit(np.random.default_rng(0).normal(size=(30, 2))), "m.slab")
         said = refused(run("score", "m.slab", ready / "new.csv"))
-        assert "m.slab holds a AutoSlabSVM, and no model that takes tables. `slabsvm fit` writes" in said
+        assert "m.slab holds a AutoDetector, and no model that takes tables. `slabsvm fit` writes" in said
 
 
 def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):

@@ -11,7 +11,6 @@ import problems
 from processes import python
 from slabsvm.compiled import descent as _smo
 from slabsvm.compiled import kernels as _kernels
-from slabsvm.compiled import neighbours as _neighbours
 from slabsvm.compiled import unlearning as _unlearning
 from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Point
@@ -171,7 +170,7 @@ def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(t
     assert loaded == compiled
 
 
-@pytest.mark.parametrize("module", [_kernels, _neighbours, _smo, _unlearning], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [_kernels, _smo, _unlearning], ids=lambda module: module.__name__)
 def test_what_compiled_code_calls_is_a_part_of_it(module):
     called = {
         node.func.id

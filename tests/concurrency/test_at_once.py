@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import many
-from slabsvm import AutoSlabSVM, DriftMonitor, FitWarning, OneClassSlabSVM, TrimmedDetector
+from slabsvm import AutoDetector, DriftMonitor, FitWarning, OneClassSlabSVM, TrimmedDetector
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
@@ -143,7 +143,7 @@ def test_fits_at_once_leave_the_filters_of_warnings_as_they_were():
     def fit(turn: int) -> None:
         begin.wait()
         if turn % 2:
-            AutoSlabSVM(recall=0.8).fit(many.rows(turn, 30 + 20 * turn))
+            AutoDetector(recall=0.8).fit(many.rows(turn, 30 + 20 * turn))
         else:
             TrimmedDetector().fit(many.rows(turn, 30 + 20 * turn))
 

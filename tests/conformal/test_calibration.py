@@ -1,5 +1,6 @@
 """Conformal p-values: their definition, the rates they promise, and what they refuse."""
 
+import re
 import warnings
 
 import numpy as np
@@ -470,10 +471,11 @@ def test_few_distinct_calibration_rows_are_warned_of_and_reject_more_than_alpha(
     rejected = []
     for _ in range(20):
         X = np.repeat(rng.normal(size=(n_distinct, 3)), n_copies, axis=0)
-        with pytest.warns(FitWarning, match=rf"rows {n_distinct // 2} differ, fewer than 1 / alpha = 100"):
+        with pytest.warns(FitWarning, match=rf"rows {n_distinct // 2} differ.*Of new rows that do not") as told:
             detector = ConformalDetector(NeighboursDetector(), alpha=0.01).fit(X)
         rejected.append((detector.predict(rng.normal(size=(500, 3))) == -1).mean())
-    # The text says 1 in so many.
+        said = float(re.search(r"expect (\d+)% to be", str(told[0].message))[1]) / 100
+        assert said == pytest.approx(1 / (n_distinct // 2 + 1), abs=0.005)
     assert 0.01 < np.mean(rejected) < 1.3 / (n_distinct // 2 + 1)
 
 
@@ -490,4 +492,4 @@ def test_half_of_the_distinct_rows_are_learned_however_often_each_is_there():
         with warnings.catch_warnings(action="ignore", category=FitWarning):
             detector = ConformalDetector(NeighboursDetector(n_neighbours=1), alpha=0.5, random_state=seed).fit(X)
         assert len(np.unique(X[detector.held_out_], axis=0)) == 5
-        assert detector.estimator_.model_.neighbourhood.samples.shape[0] == 5
+        assert detector.estimator_.model_.nearest.samples.shape[0] == 5

@@ -12,7 +12,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils import all_estimators
 
 from slabsvm import (
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     KernelPCADetector,
     OneClassSlabSVM,
@@ -75,7 +75,7 @@ def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new)
     model, grid = make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__gamma": [0.1, 0.2]}
     search = GridSearchCV(model, grid, scoring=label_free_score).fit(X)
     assert np.array_equal(explain(search, new), explain(search.best_estimator_, new))
-    default = AutoSlabSVM().fit(X)
+    default = AutoDetector().fit(X)
     assert np.array_equal(explain(default, new), default.explain(new))
 
 

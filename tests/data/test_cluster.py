@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slabsvm import AutoSlabSVM
+from slabsvm import AutoDetector
 from slabsvm.data.passes import DaskBlocks, _scored_block, _visited_block
 
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
@@ -26,8 +26,8 @@ def positives(m: int) -> np.ndarray:
     return np.random.default_rng(0).gamma(64.0, 1 / 16, (m, 6))
 
 
-def quick() -> AutoSlabSVM:
-    return AutoSlabSVM(max_fit_samples=50)
+def quick() -> AutoDetector:
+    return AutoDetector(max_rows=50)
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +135,14 @@ def test_what_is_computed_after_another_fit_is_scored_by_the_model_that_was_aske
     here, there = model.decision_function(X), model.decision_function(blocks)
     model.fit(3.0 * X[:100])
     np.testing.assert_allclose(there.compute(), here, rtol=1e-9)
+
+
+@pytest.mark.parametrize("calibration", ["auto", "held-out"])
+def test_a_dask_array_that_is_learned_whole_is_learned_as_its_rows_are(calibration):
+    X, weights = positives(250), np.repeat([0.0, 1.0], [20, 230])
+    here, there = (
+        AutoDetector(calibration=calibration).fit(rows, sample_weight=weights)
+        for rows in (X, da.from_array(X, chunks=(60, -1)))
+    )
+    np.testing.assert_array_equal(here.calibration_scores_, there.calibration_scores_)
+    np.testing.assert_array_equal(here.decision_function(X), there.decision_function(X))

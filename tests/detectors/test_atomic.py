@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 import many
 import problems
 from slabsvm import (
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     FitWarning,
     NormalScores,
@@ -31,7 +31,7 @@ FITTED: dict[str, Any] = {
     **{name: make() for name, make in problems.FAMILY.items()},
     "conformal": ConformalDetector(alpha=0.1),
     "open set": OpenSetClassifier(alpha=0.1),
-    "auto": AutoSlabSVM(recall=0.8),
+    "auto": AutoDetector(recall=0.8),
     "ranks": NormalScores(),
 }
 by_name = pytest.mark.parametrize("name", FITTED)

@@ -19,7 +19,7 @@ import many
 import problems
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     FitWarning,
     KernelDensityDetector,
@@ -194,7 +194,7 @@ narrow = problems.rbf(40.0)
         *(make(gamma=40.0) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)),
         KernelDensityDetector(bandwidth=0.05),
         ConformalDetector(OneClassSVM(gamma=40.0)),
-        AutoSlabSVM(),
+        AutoDetector(),
     ],
     ids=lambda model: re.sub(r"<function.*? at 0x\w+>", "narrow", str(model)).replace(" ", "")[:60],
 )
@@ -244,7 +244,7 @@ def test_a_slab_on_its_way_to_its_collapse_is_warned_of_with_the_remedy(d, gamma
 # Every detector refuses what the slab refuses.
 
 by_name = pytest.mark.parametrize("name", problems.FAMILY)
-ALSO_DRAWN = {**problems.FAMILY, "of drawn rows": partial(AutoSlabSVM, max_fit_samples=20)}
+ALSO_DRAWN = {**problems.FAMILY, "of drawn rows": partial(AutoDetector, max_rows=20)}
 
 
 @pytest.mark.parametrize("name", ALSO_DRAWN)
@@ -333,7 +333,7 @@ EVERY: dict[str, Callable[..., Any]] = {
     "kernel density": KernelDensityDetector,
 }
 AROUND = {
-    "auto": AutoSlabSVM,
+    "auto": AutoDetector,
     "conformal": lambda: ConformalDetector(alpha=0.1),
     "open set": lambda: OpenSetClassifier(alpha=0.2),
 }
@@ -554,7 +554,7 @@ def test_texts_and_gaps_are_refused_with_the_column_and_what_takes_them(name, X)
         (unknown, "gaps in column 'height'"),
         (gaps.tolist(), "gaps in column x2"),
     ):
-        with refused(rf"{said}.*make_pipeline\(TableEncoder\(\), AutoSlabSVM\(\)\)"):
+        with refused(rf"{said}.*make_pipeline\(TableEncoder\(\), AutoDetector\(\)\)"):
             many.fit(clone(many.MODELS[name]()), data)
     model = many.fitted(clone(many.MODELS[name]()), X)
     with refused("Input X contains NaN, gaps in column x2.*TableEncoder"):
@@ -597,7 +597,7 @@ def test_rules_read_sparse_matrices_with_several_entries_for_a_place(X):
         bandwidth.scale(X + 1j)
 
 
-@pytest.mark.parametrize("detector", [*problems.FAMILY.values(), ConformalDetector, AutoSlabSVM])
+@pytest.mark.parametrize("detector", [*problems.FAMILY.values(), ConformalDetector, AutoDetector])
 def test_weights_that_are_all_zero_or_a_mapping_are_refused_in_the_same_words_everywhere(detector, X):
     with refused("(?s)All sample weights are zero.*Give at least one sample a positive weight"):
         detector().fit(X, sample_weight=np.zeros(60))
@@ -607,8 +607,8 @@ def test_weights_that_are_all_zero_or_a_mapping_are_refused_in_the_same_words_ev
 
 @pytest.mark.slow
 def test_only_ratios_of_weights_count_in_a_default_that_scales(X):
-    usual = AutoSlabSVM().fit(X, sample_weight=np.ones(60))
-    huge = AutoSlabSVM().fit(X, sample_weight=np.full(60, 1.7e308))
+    usual = AutoDetector().fit(X, sample_weight=np.ones(60))
+    huge = AutoDetector().fit(X, sample_weight=np.full(60, 1.7e308))
     np.testing.assert_allclose(huge.decision_function(X), usual.decision_function(X), atol=1e-12)
 
 
@@ -624,7 +624,7 @@ def test_weights_that_are_no_counts_are_refused_where_they_count(X):
 
 @pytest.mark.slow
 def test_rows_at_the_end_of_float64_are_rejected_around_a_detector_that_scales(X):
-    model = ConformalDetector(AutoSlabSVM()).fit(X)
+    model = ConformalDetector(AutoDetector()).fit(X)
     far = np.array([[1.7e308], [-1.7e308], [1e300]]) * np.where(np.arange(X.shape[1]) % 2, -1.0, 1.0)
     with warnings.catch_warnings(action="error"):
         np.testing.assert_array_equal(model.predict(far), -1)
@@ -644,7 +644,7 @@ IDENTIFIERS = np.int64(2**62) + np.random.default_rng(0).integers(0, 200, (300, 
     ],
     ids=["array", "pandas", "polars", "list", "sparse"],
 )
-@pytest.mark.parametrize("model", [OneClassSVM(), NeighboursDetector(), AutoSlabSVM(max_fit_samples=100)], ids=str)
+@pytest.mark.parametrize("model", [OneClassSVM(), NeighboursDetector(), AutoDetector(max_rows=100)], ids=str)
 def test_whole_numbers_that_float64_cannot_tell_apart_are_refused(model, table):
     with pytest.raises(ValueError, match=r"Column '?x1'? holds whole numbers .* become .*leave the column out"):
         clone(model).fit(table)

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
@@ -51,7 +51,7 @@ MODELS = {
     "kernel density": KernelDensityDetector(),
     "neighbours": NeighboursDetector(),
     "kernel density, training": KernelDensityDetector(calibration="training"),
-    "average": AutoSlabSVM(),
+    "average": AutoDetector(),
 }
 # Each model with one kernel, and the slab with each.
 ADDITIVE = tuple(f", {kernel}" for kernel in KERNELS[1:])
@@ -80,7 +80,7 @@ def fitted_once(X):
 
 def unit_of(model, new) -> np.ndarray:
     """What a decision's rounding is measured by: terms of scores, in what the decision is measured in."""
-    if isinstance(model, KernelDensityDetector | NeighboursDetector | AutoSlabSVM):
+    if isinstance(model, KernelDensityDetector | NeighboursDetector | AutoDetector):
         return 1.0 + np.abs(model.score_samples(new))
     if isinstance(model, KernelPCADetector):
         kernel = model.model_.kernel
@@ -168,7 +168,7 @@ def test_shares_are_continuous_across_planes_and_the_peak(name, X, fitted):
 
 
 @pytest.mark.parametrize(
-    "model", [OneClassSlabSVM(), KernelPCADetector(), AutoSlabSVM(), OneClassSVM(kernel="chi2")], ids=repr
+    "model", [OneClassSlabSVM(), KernelPCADetector(), AutoDetector(), OneClassSVM(kernel="chi2")], ids=repr
 )
 def test_sparse_and_single_precision_rows_are_explained_as_dense_ones(model, X, new):
     model.fit(X)
@@ -197,7 +197,7 @@ def test_a_training_row_beyond_the_upper_plane_is_near_in_all_features(X):
 @pytest.mark.slow
 def test_a_feature_that_never_varies_has_no_share_until_it_does(X):
     constant = np.column_stack([X, np.full(len(X), 3.0)])
-    for model in (OneClassSlabSVM(), OneClassSVM(kernel="linear"), KernelDensityDetector(), AutoSlabSVM()):
+    for model in (OneClassSlabSVM(), OneClassSVM(kernel="linear"), KernelDensityDetector(), AutoDetector()):
         shares = model.fit(constant).explain(constant[:10])
         assert np.abs(shares[:, 4]).max() <= 1e-12 * np.abs(shares).max()
         if not isinstance(model, OneClassSVM):
@@ -212,26 +212,26 @@ def test_behind_an_encoder_of_tables_shares_are_those_of_the_columns(frame):
     table = frame({"number": np.arange(60), "finish": finish, "width": width, "always": ["x"] * 60})
     encoder = TableEncoder(id_column="number")
     new = frame({"number": [1, 2], "finish": ["matt", "satin"], "width": [9.0, 0.0], "always": ["x", "x"]})
-    for detector in (AutoSlabSVM(), OneClassSVM(kernel="linear"), make_pipeline(StandardScaler(), SVDD())):
+    for detector in (AutoDetector(), OneClassSVM(kernel="linear"), make_pipeline(StandardScaler(), SVDD())):
         model = make_pipeline(encoder, detector).fit(table)
         shares = explain(model, new)
         assert type(shares) is frame
         assert list(shares.columns) == ["finish", "width", "always"]
         np.testing.assert_allclose(shares.to_numpy().sum(axis=1), model.decision_function(new), atol=1e-9)
-    model = make_pipeline(encoder, AutoSlabSVM()).fit(table)
+    model = make_pipeline(encoder, AutoDetector()).fit(table)
     assert explain(model, new).to_numpy().argmin(axis=1).tolist() == [1, 0]
     calibrated = ConformalDetector(model).fit(table)
     np.testing.assert_allclose(explain(calibrated, new).sum(axis=1), calibrated.decision_function(new), atol=1e-9)
     assert explain(calibrated, new).argmin(axis=1).tolist() == [1, 0]
     # An array has no names.
     pairs = np.column_stack([finish.astype(object), width])
-    assert explain(make_pipeline(TableEncoder(), AutoSlabSVM()).fit(pairs), pairs[:3]).shape == (3, 2)
+    assert explain(make_pipeline(TableEncoder(), AutoDetector()).fit(pairs), pairs[:3]).shape == (3, 2)
 
 
 @pytest.mark.slow
 def test_a_step_that_mixes_features_behind_an_encoder_is_refused():
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
-    model = make_pipeline(TableEncoder(), PCA(2), AutoSlabSVM()).fit(table)
+    model = make_pipeline(TableEncoder(), PCA(2), AutoDetector()).fit(table)
     with pytest.raises(ValueError, match="'pca'"):
         explain(model, table)
 
@@ -258,7 +258,7 @@ def test_a_frame_is_explained_by_a_frame_and_p_values_need_no_other_call():
     decisions = model.decision_function(frame)
     expected = [(1 + np.sum(model[-1].calibration_decisions_ <= one)) / 100 for one in decisions]
     np.testing.assert_allclose(p, expected, rtol=1e-15)
-    auto = make_pipeline(StandardScaler(), AutoSlabSVM()).fit(frame)
+    auto = make_pipeline(StandardScaler(), AutoDetector()).fit(frame)
     np.testing.assert_array_equal(p_values(auto, frame), auto[-1].p_values(auto[0].transform(frame)))
     with pytest.raises(ValueError, match="keeps no scores of its training rows"):
         p_values(OneClassSlabSVM(calibration="training").fit(frame), frame)

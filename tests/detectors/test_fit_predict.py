@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import problems
 from slabsvm import (
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     FitWarning,
     OneClassSVM,
@@ -25,12 +25,12 @@ ROWS = RNG.normal(size=(200, 3))
 ROWS[PLANTED] = 12.0 * np.linalg.qr(RNG.normal(size=(10, 10)))[0][:, :3] + 9.0 * RNG.choice([-1.0, 1.0], (10, 3))
 LEAVING_OUT = {
     **{name: make() for name, make in problems.FAMILY.items()},
-    "average": AutoSlabSVM(),
-    "average of drawn rows": AutoSlabSVM(max_fit_samples=120),
+    "average": AutoDetector(),
+    "average of drawn rows": AutoDetector(max_rows=120),
     "pipeline": make_pipeline(StandardScaler(), OneClassSVM()),
     "trimmed": TrimmedDetector(),
     "calibrated": ConformalDetector(OneClassSVM(), alpha=0.1),
-    "calibrated pipeline": ConformalDetector(make_pipeline(StandardScaler(), AutoSlabSVM()), alpha=0.1),
+    "calibrated pipeline": ConformalDetector(make_pipeline(StandardScaler(), AutoDetector()), alpha=0.1),
 }
 
 
@@ -53,7 +53,7 @@ def test_outliers_among_the_learned_rows_are_named_and_few_others(name, rows):
 
 def test_they_are_the_sign_of_the_left_out_decisions_and_predict_stays_what_it_is():
     """Of the others laws/test_answers.py holds it."""
-    model, weights = AutoSlabSVM(), np.ones(len(ROWS))
+    model, weights = AutoDetector(), np.ones(len(ROWS))
     weights[[0, 1]] = 0.0
     labels = model.fit_predict(ROWS, sample_weight=weights)
     np.testing.assert_array_equal(labels[2:] == 1, model.calibration_decisions_[2:] >= 0)

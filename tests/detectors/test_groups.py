@@ -10,13 +10,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, OneClassSlabSVM, OneClassSVM, p_values
+from slabsvm import SVDD, AutoDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM, p_values
 from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
 
-MODELS = [OneClassSlabSVM(), OneClassSVM(), SVDD(), KernelDensityDetector(), AutoSlabSVM()]
+MODELS = [OneClassSlabSVM(), OneClassSVM(), SVDD(), KernelDensityDetector(), AutoDetector()]
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_scikit_learn_routes_groups_through_pipelines():
 def test_model_files_keep_what_groups_left_out(tmp_path):
     X, groups = grouped(20, 4)
     X[:4] += 40
-    for model in (OneClassSlabSVM(), AutoSlabSVM()):
+    for model in (OneClassSlabSVM(), AutoDetector()):
         model.fit(X, groups=groups)
         save(model, tmp_path / "model.slab")
         again = load(tmp_path / "model.slab")
@@ -162,14 +162,14 @@ def test_model_files_keep_what_groups_left_out(tmp_path):
 @pytest.mark.slow
 def test_averaged_slabs_count_groups():
     X, groups = grouped(30, 5)
-    model = AutoSlabSVM().fit(X, groups=groups)
+    model = AutoDetector().fit(X, groups=groups)
     assert "30 groups each left out whole" in model.summary()
     # One group among 30, and the new row: a 31st of what is counted for the least normal.
     assert model.p_values(np.full((1, 3), 50.0)) == pytest.approx(1 / 31)
     shares = [(model.calibration_decisions_[groups == g] >= 0).mean() for g in range(30)]
     assert abs(np.mean(shares) - model.expected_recall_) < 1 / 31
-    with pytest.raises(ValueError, match="max_fit_samples=100 draws some"):
-        AutoSlabSVM(max_fit_samples=100).fit(X, groups=groups)
+    with pytest.raises(ValueError, match="max_rows=100 draws some"):
+        AutoDetector(max_rows=100).fit(X, groups=groups)
 
 
 @pytest.mark.warns("of the training samples are support vectors")
@@ -196,7 +196,7 @@ def test_training_planes_have_no_use_for_groups():
 )
 def test_groups_that_make_no_sense_are_refused(names, text):
     X = np.random.default_rng(0).normal(size=(12, 2))
-    for model in (OneClassSlabSVM(), KernelDensityDetector(), AutoSlabSVM()):
+    for model in (OneClassSlabSVM(), KernelDensityDetector(), AutoDetector()):
         with pytest.raises(ValueError, match=text):
             model.fit(X, groups=names)
 

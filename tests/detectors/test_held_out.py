@@ -261,7 +261,12 @@ def test_two_rows_or_groups_are_too_few_to_hold_one_out(make):
 
 
 def test_many_rows_of_two_groups_are_refused_with_what_to_do():
-    with pytest.raises(
-        ValueError, match="Give more groups, or use calibration='auto', which leaves out each of up to 2,000"
-    ):
+    with pytest.raises(ValueError, match=r"Give more groups\. Up to 2,000 distinct rows need not be held out"):
         OneClassSVM().fit(rows(2100), groups=np.arange(2100) % 2)
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
+def test_rows_of_another_length_than_the_learned_ones_are_held_out_by_their_own():
+    # Both learned rows are one point, of one length.
+    model = SVDD(kernel="linear", calibration="held-out", random_state=0).fit([[1.125], [1.125], [0.5]])
+    np.testing.assert_allclose(model.calibration_scores_, [np.nan, np.nan, -(0.625**2)])

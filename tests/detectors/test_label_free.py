@@ -15,7 +15,7 @@ from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 from positives import correlated_rows
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     KernelDensityDetector,
     NeighboursDetector,
@@ -100,7 +100,7 @@ PROMISES = {
     "SVDD": (SVDD(nu=0.2), 0.8),
     "density": (KernelDensityDetector(nu=0.05), 0.95),
     "neighbours": (NeighboursDetector(nu=0.3), 0.7),
-    "auto": (AutoSlabSVM(recall=0.75), 0.75),
+    "auto": (AutoDetector(recall=0.75), 0.75),
     "calibrated": (ConformalDetector(IsolationForest(random_state=0), alpha=0.15), 0.85),
     "trimmed": (TrimmedDetector(OneClassSVM(nu=0.2)), 0.8),
     "pipeline": (make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), OneClassSVM(nu=0.15))), 0.85),

@@ -11,7 +11,7 @@ from sklearn.preprocessing import QuantileTransformer
 
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     FitWarning,
     KernelDensityDetector,
@@ -84,7 +84,7 @@ def test_the_column_is_named_and_one_is_enough():
     X.loc[7, "price"] = 1e6
     assert "In column 'price' a few extreme rows" in scale_warnings(OneClassSVM(), X)[0]
     # A view of ranks is made by no few rows.
-    assert not scale_warnings(AutoSlabSVM(), X)
+    assert not scale_warnings(AutoDetector(), X)
     with pytest.warns(FitWarning, match=r"Class 1.*column 'price' a few extreme rows set the scale"):
         OpenSetClassifier().fit(X, np.arange(300) % 2)
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm import (
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     DriftMonitor,
     OneClassSlabSVM,
@@ -20,7 +20,7 @@ from slabsvm import (
 )
 from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, SlabBoundaryDisplay, draw_scores
-from slabsvm.display.scores import histograms_of
+from slabsvm.display.scores import histogram_of
 from slabsvm.metrics import label_free_score
 from slabsvm.openset.metrics import oscr_curve
 
@@ -46,7 +46,7 @@ def test_a_boundary_shows_planes_rows_and_what_holds_them(X):
 
 @pytest.mark.slow
 def test_a_boundary_of_one_plane_and_of_new_rows(X):
-    display = SlabBoundaryDisplay.from_estimator(AutoSlabSVM().fit(X[:, :2]), X[:50, :2], grid_resolution=40)
+    display = SlabBoundaryDisplay.from_estimator(AutoDetector().fit(X[:, :2]), X[:50, :2], grid_resolution=40)
     assert "boundary" in labels(display.ax_)
     # Which of these were learned is not known.
     other = SlabBoundaryDisplay.from_estimator(OneClassSlabSVM().fit(X[:, :2]), X[:50, :2], grid_resolution=40)
@@ -65,7 +65,7 @@ def test_calibration_is_the_share_accepted_at_each_rate(X):
         assert measured == pytest.approx((model.p_values(X[80:]) > 1.0 - promised + 1e-12).mean(), abs=1e-9)
     assert np.array_equal(display.line_.get_ydata(), display.measured)
     assert labels(display.ax_) == ["95% of kept promises", "ConformalDetector: 40 new positives"]
-    both = CalibrationDisplay.from_estimator(AutoSlabSVM().fit(X[:80]), X[80:], name="average", ax=display.ax_)
+    both = CalibrationDisplay.from_estimator(AutoDetector().fit(X[:80]), X[80:], name="average", ax=display.ax_)
     assert labels(both.ax_)[-1] == "average: 40 new positives"
     with pytest.raises(ValueError, match=r"OneClassSVM has no p_values.* ConformalDetector"):
         CalibrationDisplay.from_estimator(OneClassSVM().fit(X), X)
@@ -94,7 +94,7 @@ def test_displays_look_into_pipelines_and_searches(X):
     best = search.best_estimator_
     boundary = SlabBoundaryDisplay.from_estimator(search, X[:, :2], grid_resolution=20)
     assert boundary.planes == (best[-1].rho_lower_, best[-1].rho_upper_)
-    hill = histograms_of(search, X[:5, :2])[0]
+    hill = histogram_of(search, X[:5, :2])
     assert np.array_equal(hill.learned, best[-1].calibration_scores_)
     assert np.array_equal(hill.new, best[-1].project(best[0].transform(X[:5, :2])))
 
@@ -140,7 +140,7 @@ DRAWINGS = {
     "SlabBoundaryDisplay": lambda X: SlabBoundaryDisplay.from_estimator(OneClassSVM().fit(X), X).figure_,
     "CalibrationDisplay": lambda _: CalibrationDisplay.from_predictions(np.linspace(0.01, 1, 50)).figure_,
     "OSCRDisplay": lambda _: OSCRDisplay.from_predictions(["a", "?"], [[1.0], [0.0]], ["a"], "?").figure_,
-    "draw_scores": lambda X: draw_scores(AutoSlabSVM().fit(X), 3 * X[:50]),
+    "draw_scores": lambda X: draw_scores(AutoDetector().fit(X), 3 * X[:50]),
     "draw_explanation": lambda X: displays.draw_explanation(OneClassSVM().fit(X), X[0]),
     "draw_explanations": lambda X: displays.draw_explanations(OneClassSVM().fit(X), X[:5]),
     "draw_functions": lambda X: displays.draw_functions(OneClassSVM(kernel="linear").fit(X + 9), X + 9),

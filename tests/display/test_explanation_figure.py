@@ -9,7 +9,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     KernelDensityDetector,
     OneClassSlabSVM,
@@ -77,7 +77,7 @@ def test_of_many_features_the_most_telling_are_drawn():
 
 @pytest.mark.slow
 def test_colours_are_shares_over_the_largest_of_their_row(X):
-    model = AutoSlabSVM().fit(X)
+    model = AutoDetector().fit(X)
     rows = np.concatenate([X[:5], [[0.0, 0.0, 9.0, 0.0], [0.0, 0.0, 0.0, 1e200]]])
     axes = draw_explanations(model, rows).axes[0]
     order = [int(text.get_text()[1:]) for text in axes.get_xticklabels()]
@@ -123,6 +123,6 @@ def test_curves_are_what_a_value_adds(model, X):
 
 @pytest.mark.slow
 def test_models_that_are_no_sums_of_functions_are_refused(X):
-    for model in (OneClassSlabSVM(), AutoSlabSVM(), KernelDensityDetector()):
+    for model in (OneClassSlabSVM(), AutoDetector(), KernelDensityDetector()):
         with pytest.raises(ValueError, match=f"{type(model).__name__} is no sum of functions"):
             draw_functions(model.fit(X), X)

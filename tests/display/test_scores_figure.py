@@ -1,6 +1,5 @@
 """The picture of one's own data: the hills of scores, the planes, and what is accepted."""
 
-import re
 import warnings
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
     FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
@@ -63,20 +61,6 @@ def test_a_slab_has_two_planes_and_new_rows_a_hill_of_their_own(X):
     assert axes.get_legend().get_texts()[1].get_text() == f"40 new rows: {accepted:.1%} accepted"
     without_upper = OneClassSlabSVM(epsilon=0).fit(X)
     assert planes(draw_scores(without_upper).axes[0]) == [without_upper.rho_lower_]
-
-
-@pytest.mark.slow
-def test_the_default_shows_its_mean_and_its_members(X):
-    model = AutoSlabSVM().fit(X)
-    mean, *members = draw_scores(model, 3 * X[:50]).axes
-    assert planes(mean) == [model.offset_]
-    # Those that see all features have a panel each.
-    whole = [place for place, name in enumerate(model.member_names_) if " in " not in name]
-    assert [planes(axes) for axes in members] == [[model.members_[place].offset_] for place in whole]
-    titles = [re.sub(r"\n(?=\()", " ", axes.get_title(loc="left")).replace("\n", ", ") for axes in members]
-    assert titles == [model.member_names_[place] for place in whole]
-    accepted = (model.predict(3 * X[:50]) == 1).mean()
-    assert mean.get_legend().get_texts()[1].get_text() == f"50 new rows: {accepted:.1%} accepted"
 
 
 def test_new_rows_at_any_distance_leave_the_picture_of_the_hill(X):

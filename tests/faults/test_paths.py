@@ -25,7 +25,7 @@ def hear(event, arguments):
 
 sys.addaudithook(hear)
 import numpy as np
-from slabsvm import AutoSlabSVM, OneClassSlabSVM, OpenSetClassifier
+from slabsvm import AutoDetector, OneClassSlabSVM, OpenSetClassifier
 from slabsvm.command.group import slabsvm
 from slabsvm.display import draw_scores
 from slabsvm.files import load, save

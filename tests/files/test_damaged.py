@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 from damage import ACCIDENTS, DOCUMENT, MALICE, edited, read, written
 from slabsvm import (
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     NormalScores,
     OneClassSlabSVM,
@@ -32,7 +32,7 @@ MODELS = {
     "rbf": OneClassSlabSVM(),
     "intersection": OneClassSlabSVM(kernel="intersection"),
     "chi2": OneClassSlabSVM(kernel="chi2"),
-    "auto": AutoSlabSVM(),
+    "auto": AutoDetector(),
     "calibrated": ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM(kernel="linear"))),
     "open set": OpenSetClassifier(classifier=SVC()),
 }
@@ -223,8 +223,8 @@ def test_a_kernel_of_features_that_are_not_negative_has_such_samples(saved, tmp_
     [
         ("calibrated ranking.weights", -1.0, "must hold numbers from 0 on"),
         ("calibrated ranking.values", -1e300, "must be in ascending order"),
-        ("auto members.0.surprise.scores", -1e300, "must be in ascending order"),
-        ("auto members.0.surprise.scores", np.nan, "holds NaN"),
+        ("auto views.0.surprises.0.readings", -1e300, "must be in ascending order"),
+        ("auto views.0.surprises.0.readings", np.nan, "holds NaN"),
         ("rbf support.rows", 40, "must hold numbers from 0 on that are less than 40"),
         ("rbf support.rows", -1, "must hold numbers from 0 on that are less than 40"),
     ],

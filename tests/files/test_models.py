@@ -34,7 +34,7 @@ import slabsvm
 from processes import python
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
@@ -146,9 +146,9 @@ def test_a_detector_of_a_kernel_matrix_comes_back(detector, path):
         KernelPCADetector(calibration="training", n_components=2),
         TrimmedDetector(),
         TrimmedDetector(make_pipeline(StandardScaler(), SVDD()), trim=0.3),
-        AutoSlabSVM(),
-        AutoSlabSVM(calibration="training"),
-        AutoSlabSVM(max_fit_samples=40, progress=print),
+        AutoDetector(),
+        AutoDetector(calibration="training"),
+        AutoDetector(max_rows=40, progress=print),
         ConformalDetector(),
         ConformalDetector(KernelDensityDetector()),
         ConformalDetector(make_pipeline(StandardScaler(), OneClassSVM())),

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.numeric
 
 # What an error at the ends of float64 says: what is wrong, and what to do.
 IN_WORDS = re.compile(
-    r"(?s)(overflow|so small|underflow|rounding hides|too little|beyond).*([Ss]cale|[Mm]ove|[Uu]se|[Mm]ultiply)"
+    r"(?s)(overflow|so small|underflow|rounding hides|too little|beyond).*([Ss]cale|[Mm]ove|[Uu]se|[Mm]ultiply|Divide)"
 )
 REFUSED = "positive semidefinite"
 powers = st.integers(-150, 150).map(lambda power: 10.0**power)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM as TheirOneClassSVM
 
 from slabsvm import (
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     DriftMonitor,
     KernelDensityDetector,
@@ -205,7 +205,7 @@ class TestReference:
         "detector",
         [
             DETECTOR,
-            AutoSlabSVM().fit(TRAINING),
+            AutoDetector().fit(TRAINING),
             make_pipeline(StandardScaler(), OneClassSVM()).fit(TRAINING),
         ],
         ids=["slab", "auto", "pipeline"],
@@ -240,7 +240,7 @@ class TestReference:
             OneClassSVM(nu=0.02, gamma="scale"),
             OneClassSVM(kernel="linear"),
             KernelDensityDetector(),
-            AutoSlabSVM(),
+            AutoDetector(),
             make_pipeline(StandardScaler(), PCA(2), OneClassSVM()),
             ConformalDetector(),
             TrimmedDetector(OneClassSVM()),

@@ -11,7 +11,7 @@ from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from slabsvm import AutoSlabSVM, TableEncoder
+from slabsvm import AutoDetector, TableEncoder
 from slabsvm.tables import TableError
 from slabsvm.tables.plan import MOST_LEVELS
 
@@ -91,7 +91,7 @@ def test_squares_of_strange_cells_add_up(parts):
 @pytest.mark.numeric
 @pytest.mark.parametrize("name", STRANGE)
 def test_the_default_rejects_a_row_with_one_such_cell(parts, name):
-    model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(parts)
+    model = make_pipeline(TableEncoder(), AutoDetector()).fit(parts)
     decisions = model.decision_function(parts)
     # The most normal row, so that the cell alone is why it is rejected.
     row = parts.iloc[[int(decisions.argmax())]].astype(object)
@@ -109,7 +109,7 @@ def test_the_default_rejects_every_row_with_such_a_cell_if_rows_are_no_fewer_tha
     def table(n):
         return pd.DataFrame(generator.normal(size=(n, n_columns))).assign(finish=generator.choice(["matt", "raw"], n))
 
-    model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table(n_rows))
+    model = make_pipeline(TableEncoder(), AutoDetector()).fit(table(n_rows))
     new = table(300)
     assert np.mean(model.predict(new) == 1) > 0.7
     assert (model.predict(new.assign(finish="violet")) == -1).all()
@@ -121,7 +121,7 @@ def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_ha
     # Of fewer rows than 400 folds leave a row out of the views, too, which then know nothing of its category.
     parts = parts_of(450)
     parts.loc[5, "finish"] = "violet"
-    model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(parts)
+    model = make_pipeline(TableEncoder(), AutoDetector()).fit(parts)
     alone = model[-1].calibration_scores_[5]
     new = parts.iloc[[5]].assign(finish="green")
     assert model.score_samples(new)[0] <= np.quantile(model[-1].calibration_scores_, 0.05)

@@ -44,7 +44,7 @@ FEW = 5
     type=click.Choice(DETECTORS),
     default="auto",
     show_default=True,
-    help="auto: several detectors together, nothing to choose; calibrated: the same, with guaranteed p-values.",
+    help="auto: distances from the nearest rows, nothing to choose; calibrated: the same, with guaranteed p-values.",
 )
 @click.option(
     "--recall",
@@ -176,7 +176,7 @@ def keep(
     model: Pipeline, output: Path, facts: dict[str, Any], lines: list[str], texts: list[str], *, as_json: bool
 ) -> None:
     """Write a model, and say what was learned: facts as JSON, or lines; and what is doubtful."""
-    from slabsvm import KernelDensityDetector, KernelPCADetector
+    from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
     from slabsvm.files import save
 
     save(model, output)
@@ -186,8 +186,8 @@ def keep(
     for line in lines:
         say(line)
     warn(texts)
-    keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
-    rows = "all distinct rows" if keeps_all else "its support vectors"
+    few = isinstance(model[-1], OneClassSVM | OneClassSlabSVM | SVDD)
+    rows = "its support vectors" if few else "those that were learned"
     say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 
@@ -198,7 +198,7 @@ def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, in
     import slabsvm
 
     rejection = round(1.0 - recall, 12)  # of .9 it is .1, without the rounding
-    auto = slabsvm.AutoSlabSVM(recall=recall, random_state=seed, progress=progress)
+    auto = slabsvm.AutoDetector(recall=recall, random_state=seed, progress=progress)
     if name == "auto":
         return [("detector", auto)]
     if name == "calibrated":

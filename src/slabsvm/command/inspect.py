@@ -82,7 +82,7 @@ def facts(model: Pipeline, path: Path) -> dict[str, Any]:
 
 def parts(detector: Any) -> list[Any]:
     """Return the models that a detector asks, itself if it asks no others."""
-    inner = getattr(detector, "members_", None) or _wrapped(detector)
+    inner = _wrapped(detector)
     return [part for one in inner for part in parts(one)] if inner else [detector]
 
 
@@ -155,7 +155,7 @@ def page(model: Pipeline, path: Path) -> str:
     drawn: list[str] = []
     for one in (model[-1], *_wrapped(model[-1])):
         if hasattr(one, "calibration_scores_"):
-            picture = draw_scores(one, figure=hidden_figure(8.0, 6.0 if hasattr(one, "members_") else 3.6))
+            picture = draw_scores(one, figure=hidden_figure(8.0, 3.6))
             drawn.append(f'<div class="paper">{svg(picture, str(len(drawn)))}</div>')
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     found = facts(model, path)

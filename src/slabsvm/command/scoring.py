@@ -141,10 +141,10 @@ class Scorer:
         """Return the median of each column to blame over the learned rows nearest in the others, (n, n_columns), or
         NaN.
         """
-        from slabsvm import AutoSlabSVM
+        from slabsvm import AutoDetector
 
         found = np.full(blame.shape, np.nan)
-        if isinstance(self.detector, AutoSlabSVM) and not self.between:
+        if isinstance(self.detector, AutoDetector) and not self.between:
             combination = self.detector.model_.combination
             for column, places in enumerate(self.encoder.number_places()):
                 some = np.flatnonzero(blame[:, column] >= LEAST)
@@ -162,20 +162,15 @@ class Scorer:
 
 def _p_values_of(detector: Any) -> PValues | None:
     """Return how a detector's p-values come of rows and their scores, None where it has none."""
-    from slabsvm import AutoSlabSVM
+    from slabsvm.detectors.base import Detector
 
-    if isinstance(detector, AutoSlabSVM):
-        if not hasattr(detector, "calibration_scores_"):
-            return None
-        shares = detector._shares()
-        return lambda _, score: np.asarray(shares(score))
-    if hasattr(detector, "p_values"):
-        return lambda rows, _: np.asarray(detector.p_values(rows))
-    learned = getattr(detector, "calibration_decisions_", None)
-    return None if learned is None else lambda _, score: detector.model_.p_values(learned, score - detector.offset_)
+    if isinstance(detector, Detector):
+        learned = getattr(detector, "calibration_decisions_", None)
+        return None if learned is None else lambda _, score: detector.model_.p_values(learned, score - detector.offset_)
+    return (lambda rows, _: np.asarray(detector.p_values(rows))) if hasattr(detector, "p_values") else None
 
 
-# The columns that speak against a row, and the members of the detector that find it abnormal.
+# The columns that speak against a row, and the readings of the detector that find it abnormal.
 Reasons = tuple[list[Reason], list[str]]
 
 
@@ -224,8 +219,8 @@ class Run:
                 file.writelines(self._json_lines(called, answers, reasons))
             else:
                 in_words = [
-                    "; ".join(one.said() for one in some) + (f"; outlier to {', '.join(members)}" if members else "")
-                    for some, members in reasons
+                    "; ".join(one.said() for one in some) + (f"; {', '.join(said)}" if said else "")
+                    for some, said in reasons
                 ]
                 lines.write(
                     lines.quoted(called),
@@ -258,17 +253,17 @@ class Run:
         """Give an object of JSON for each row."""
         column = self.names.column or NUMBERED
         numbers = (answers.decision.tolist(), answers.accepted.tolist(), answers.score.tolist())
-        for *row, (some, members) in zip(called, *numbers, answers.listed_p_values, reasons, strict=True):
+        for *row, (some, said) in zip(called, *numbers, answers.listed_p_values, reasons, strict=True):
             facts: dict[str, Any] = dict(zip([column, *WRITTEN[:-1]], row, strict=True))
             facts["reasons"] = [
                 {**asdict(one), "nearest_rows": None if np.isnan(one.nearest_rows) else one.nearest_rows}
                 for one in some
             ]
-            facts["outlier_to"] = members
+            facts["outlier_to"] = said
             yield json.dumps(facts, ensure_ascii=False, allow_nan=False) + "\n"
 
     def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
-        """Return for each rejected row the columns that speak most against it, and the members that would reject it."""
+        """Return for each rejected row the columns that speak most against it, and the readings that reject it."""
         found: list[Reasons] = [([], [])] * len(answers.accepted)
         rows = np.flatnonzero(~answers.accepted)
         if not self.reasons:
@@ -291,13 +286,13 @@ class Run:
             [Outlier(first + at, str(called[at]), decisions[at], p_values[at], some) for at, some in outliers]
         )
         if self.reasons:
-            # The kinds of members that would reject each row by themselves.
+            # Which readings reject each row.
             try:
-                members = self.scorer.detector.outlier_to(answers.rows[rows])
+                said = self.scorer.detector.outlier_to(answers.rows[rows])
             except AttributeError:  # there are none
-                members = [()] * len(rows)
-            for row, some, kinds in zip(rows, reasons, members, strict=True):
-                found[row] = some[: self.reasons], list(kinds)
+                said = [()] * len(rows)
+            for row, some, readings in zip(rows, reasons, said, strict=True):
+                found[row] = some[: self.reasons], list(readings)
         return found
 
 

@@ -311,7 +311,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.out_of_reach_ = float(weights[is_far].sum() / weights.sum())
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
-        odd = self._odd_rows(given, weights, pairwise=pairwise)
+        odd = self._odd_rows(given, scores, weights, pairwise=pairwise)
         for text in filter(None, odd if of_class else chain(self._warnings(), odd)):
             warn(text, FitWarning)
         return learned
@@ -346,7 +346,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
         if self.out_of_reach_ > self.alpha:
             yield f"{self.out_of_reach_:.0%} of the calibration samples are out of the kernel's reach. {REACH_REMEDY}"
 
-    def _odd_rows(self, given: FitArguments, weights: FloatArray, *, pairwise: bool) -> Iterator[str]:
+    def _n_rejected(self) -> int:
+        """Return at how many of the calibration scores, in increasing order, a new row is rejected."""
+        return int(np.count_nonzero(1.0 + np.cumsum(self.ranking_.weights) <= self.alpha * (self.n_calibration_ + 1)))
+
+    def _odd_rows(
+        self, given: FitArguments, scores: FloatArray, weights: FloatArray, *, pairwise: bool
+    ) -> Iterator[str]:
         """Give warnings of rows by which a calibration is not what it seems, or empty texts."""
         calibrates = given.groups is None and self.offset_ > 0
         # A fit that was given has said itself that a few rows make its scale.
@@ -358,9 +364,14 @@ class ConformalDetector(OutlierMixin, Wrapping):
                 remedy = "Give each row once, or name the copies of each as groups: fit(X, groups=...)."
                 yield nearly_copied(given.near_copies(pairwise=pairwise), remedy)
         if calibrates:
-            yield few_distinct(len(np.unique(given.distinct[self.held_out_])), self.n_calibration_, self.alpha)
-        if calibrates and not alike(weights) and (uneven := too_uneven(weights, 1.0 - self.alpha)):
-            yield "" if given.may_be_counts else uneven
+            distinct = given.distinct[self.held_out_]
+            rejected = distinct[np.isin(scores, self.ranking_.values[: self._n_rejected()])]
+            n_distinct, n_rejected = len(np.unique(distinct)), len(np.unique(rejected))
+            uneven = "" if alike(weights) else too_uneven(weights, 1.0 - self.alpha)
+            # Weights that are no counts repeat no row.
+            matter = bool(uneven) and not given.may_be_counts
+            yield few_distinct(n_distinct, len(weights) if matter else self.n_calibration_, n_rejected, self.alpha)
+            yield uneven if matter else ""
 
     def _explanation(self, X: Any) -> Explanation:
         found = explanation_of(self.estimator_, X)

@@ -19,7 +19,7 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 ERRORS_OF_CELLS = ("could not convert string", "Input X contains NaN")
 REMEDY_OF_CELLS = (
     "A detector takes numbers. slabsvm.TableEncoder makes numbers of categories and gaps: put it before the detector, "
-    "as in make_pipeline(TableEncoder(), AutoSlabSVM()). Or leave such columns out, or fill the gaps in."
+    "as in make_pipeline(TableEncoder(), AutoDetector()). Or leave such columns out, or fill the gaps in."
 )
 # Up to here float64 holds every whole number.
 MOST_WHOLE = 2**53
@@ -88,6 +88,8 @@ def _whole_columns(X: Any) -> Iterator[tuple[str, Any]]:
     else:
         table: Any = X if sp.issparse(X) else np.asarray(X)
         if table.ndim != 2 or table.dtype.kind not in "iuO":
+            return
+        if sp.issparse(table) and (not table.nnz or -MOST_WHOLE <= table.data.min() <= table.data.max() <= MOST_WHOLE):
             return
         table = table.tocsc() if sp.issparse(table) else table
         names = [f"x{place}" for place in range(table.shape[1])]

@@ -30,7 +30,9 @@ from slabsvm.runtime.objects import cached_property
 CHUNK_BYTES = 2**24
 # Near copies are looked for among so many nearest rows. The dimension is read off so many, and is no more than what few
 # rows can tell.
-NEIGHBOURS, FARTHEST, MOST_DIMENSIONS = 5, 40, 6.0
+NEIGHBOURS, FARTHEST, MOST_DIMENSIONS = 10, 40, 6.0
+# The dimension is read off at steps of so many rows; a column has two values if so many rows have.
+SCALES, BINARY = 5, 1000
 # A gap in the distances is no chance where one as large has less than this probability, and the next is twice as far.
 BY_CHANCE, HALF = 0.002, 0.5
 ASKED = 64
@@ -155,6 +157,12 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
         Which rows of a kernel matrix are the distinct samples.
     """
     m = X.shape[0] if matrix is None else len(matrix)
+    if matrix is None and not sp.issparse(X):
+        # Columns of two values, as of categories, make gaps between independent rows.
+        varied = np.array([len(np.unique(column[:BINARY])) > 2 for column in X.T])
+        if varied.any() and not varied.all():
+            X = np.unique(X[:, varied], axis=0)
+            m = len(X)
     farthest = min(FARTHEST, m - 1)
     if farthest < FARTHEST // 2:
         return 0.0
@@ -171,7 +179,7 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
             nearest[some] = np.sort(np.partition(squares, farthest - 1, axis=1)[:, :farthest], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         # Across a gap that categories make the dimension seems larger: the least of some scales counts.
-        scales = [(k, min(2 * k, farthest)) for k in range(NEIGHBOURS, farthest) if k % NEIGHBOURS == 0]
+        scales = [(k, min(2 * k, farthest)) for k in range(SCALES, farthest, SCALES)]
         growths = [np.median(np.log(nearest[:, far - 1] / nearest[:, k - 1])) / np.log(far / k) for k, far in scales]
         dimension = 2.0 / np.max(growths)
         shares = np.sqrt(nearest[:, :NEIGHBOURS] / nearest[:, 1 : NEIGHBOURS + 1])

@@ -192,7 +192,7 @@ def explain(model: Any, X: Any) -> Any:
 def p_values(model: Any, X: Any) -> FloatArray:
     """Return the p-value of each row, shape (n_samples,): about a share p of new positives has a p-value of at most p.
 
-    That is the method of that name of the detector at the end of pipelines and searches, such as `AutoSlabSVM` and
+    That is the method of that name of the detector at the end of pipelines and searches, such as `AutoDetector` and
     `ConformalDetector`, which promises it. Of others it is the share of the rows that set the threshold which are no
     more normal, where the new row counts as one more: (1 + their number) / (1 + n). Rows count as they do for the
     threshold: whole-number weights are counts of rows, rows of other weights are worth (sum w)^2 / sum w^2 rows, and of
@@ -224,8 +224,8 @@ def p_values(model: Any, X: Any) -> FloatArray:
         return np.asarray(final.p_values(rows))
     if (learned := getattr(final, "calibration_decisions_", None)) is None:
         raise ValueError(
-            f"{type(final).__name__} keeps no scores of its training rows, so it has no p-values. Put it into a "
-            "ConformalDetector, or fit it with calibration='auto'."
+            f"This {type(final).__name__} has no scores of rows that it has not learned, so it has no p-values. Put it "
+            "into a ConformalDetector, or fit it with calibration='auto', and save it with training=True."
         )
     found: FloatArray = final.model_.p_values(learned, final.decision_function(rows))
     return found
@@ -269,7 +269,7 @@ def _last_step(model: Any, X: Any, asked: str) -> tuple[Any, Any, Any, Any]:
     if not hasattr(final, asked):
         raise ValueError(
             f"{type(final).__name__} is no detector of this package, so what each feature adds to a decision is "
-            "unknown. Use AutoSlabSVM or another detector of slabsvm."
+            "unknown. Use AutoDetector or another detector of slabsvm."
         )
     return final, as_taken(model, X), encoder, unseen
 

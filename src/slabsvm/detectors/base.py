@@ -151,7 +151,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             Non-negative; 0 leaves the row out. Whole numbers are counts: a weight of 2 equals two identical rows, and
             where the threshold is put one of them leaves at a time. Other weights say how much a row matters, and it
             leaves whole. What is learned depends on the ratios of weights alone (but for SVDD's C, a bound for a weight
-            of 1). `AutoSlabSVM` and `NeighboursDetector` take whole multiples of the least weight for counts. If whole
+            of 1). `AutoDetector` and `NeighboursDetector` take whole multiples of the least weight for counts. If whole
             numbers say how much rows matter instead, new rows that repeat none are rejected too often: use
             `ConformalDetector`, which sets the threshold from held-out rows.
 
@@ -280,10 +280,11 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
         """Fit X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
 
-        This is the sign of `calibration_decisions_`, shape (n_samples,): the model's answer for each row had it not
-        learned the row, as in scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for.
-        Where rows were held out, as of more than 2,000 by a support vector machine, each half of the rows is answered
-        by a model of the other half, with its own threshold. A row of weight 0 gets the answer of `predict`.
+        Each answer is of a model that has not learned the row, as in scikit-learn's `LocalOutlierFactor`. About as many
+        rows get -1 as the parameters ask for. That is the sign of `calibration_decisions_`, shape (n_samples,), where
+        each row has one. Where rows were held out, as of more than 3,000 by a support vector machine, each half of the
+        rows is answered by a model of the other half, with its own threshold. A row of weight 0 gets the answer of
+        `predict`.
 
         `fit(X).predict(X)` differs: learning a row raises its score, so few training rows or none are rejected. The two
         agree with calibration="training", where training scores set the threshold.
@@ -312,18 +313,28 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def _predict_by_halves(self, X: Any, **parameters: Any) -> npt.NDArray[np.intp]:
         """Return the answers for each half of the rows, or of the groups, by a model of the other half."""
         n, random = _num_samples(X), check_random_state(self.random_state)
-        groups = parameters.get("groups")
+        groups, weights = parameters.get("groups"), parameters.get("sample_weight")
         names = np.arange(n) if groups is None else numbered(groups, n)
         first = (random.permutation(int(names.max()) + 1) % 2 == 0)[names]
-        answers = np.empty(n, dtype=np.intp)
-        for half in (first, ~first):
-            learned, asked = np.flatnonzero(half), np.flatnonzero(~half)
+        # What has no weight is a new row to all models.
+        kept = np.ones(n, dtype=bool) if weights is None else np.asarray(weights) > 0
+        answers = self.predict(X)
+        if min(len(np.unique(names[kept & half])) for half in (first, ~first)) < 2:
+            return answers
+        for half in (first & kept, ~first & kept):
+            learned, asked = np.flatnonzero(half), np.flatnonzero(kept & ~half)
             own = _check_method_params(X, parameters, indices=learned)
             # What is odd about these rows has been said of all of them.
             with silenced(UserWarning):
-                model = clone(self).fit(_safe_split(self, X, None, learned)[0], **own)
+                model = self._of_part().set_params(calibration="auto")
+                model.fit(_safe_split(self, X, None, learned)[0], **own)
             answers[asked] = model.predict(_safe_split(self, X, None, asked, learned)[0])
         return answers
+
+    def _of_part(self) -> Self:
+        """Return an unfitted detector for a part of the rows."""
+        part: Self = clone(self)
+        return part
 
     def _learned(self, training: Training, most: float = np.inf) -> tuple[Training, BoolArray]:
         """Return what is learned, and which rows, (n_samples,), are held out and set the threshold.
@@ -342,7 +353,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         return self.calibration == "auto" and not out.any()
 
     def _calibrated(
-        self, scores: FloatArray, calibration: Calibration, out: BoolArray, within: FloatArray
+        self, training: Training, scores: FloatArray, calibration: Calibration, within: FloatArray
     ) -> dict[str, Any]:
         """Return the fields of a model that say which rows' scores, (n_samples,), set the threshold.
 
@@ -357,7 +368,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             "recall_error": error,
             "calibration_masses": calibration.by_row(len(scores)),
             "calibration_worth": calibration.worth,
-            "by_halves": bool(out.any()),
+            "by_halves": len(calibration.rows) < np.count_nonzero(training.weights),
         }
 
     def _few(self, training: Training) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from slabsvm.detectors.base import Detector
 from slabsvm.fitted.sources import folds
@@ -26,7 +25,7 @@ def scores_by_folds(detector: Detector, training: Training, random: np.random.Ra
     rows, _ = training.counted
     sums, times = np.zeros(len(rows)), np.zeros(len(rows))
     for weights, leaving in folds(training, random):
-        model: Any = clone(detector)
+        model: Any = detector._of_part()
         # What the whole fit says of its rows it says once.
         with silenced(UserWarning):
             model.fit_training(training.weighing(weights, model._distinct), part=True)

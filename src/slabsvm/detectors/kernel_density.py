@@ -107,7 +107,8 @@ class KernelDensityDetector(Detector):
     expected_recall_, expected_recall_error_ : float
         As for `OneClassSlabSVM`. Not with calibration="training".
     calibration_scores_ : (n_samples,) array of float64
-        The log density at each training row, computed from the other rows. NaN where the weight is 0. Not with
+        The log density at each training row, computed from the other rows. NaN where the weight is 0, and for learned
+        rows where others were held out. Not with
         calibration="training".
     n_samples_fit_ : int
     n_features_in_ : int
@@ -166,7 +167,7 @@ class KernelDensityDetector(Detector):
             of_rows = training.by_row(_left_out(density, training))
         else:
             of_rows = training.by_row(density.logarithm(training.X[training.counted[0]]))
-        calibration = training.calibration(~np.isnan(of_rows))
+        calibration = training.calibration(~np.isnan(of_rows), held_out=bool(out.any()))
         scores, counts = of_rows[calibration.rows], calibration.masses
         trained = self.calibration == "training"
         offset = weighted_quantile(scores, counts, self.nu) if trained else calibration.quantile(scores, self.nu)
@@ -183,7 +184,7 @@ class KernelDensityDetector(Detector):
         return DensityModel(
             offset=offset - rounding,
             rounding=rounding,
-            **self._calibrated(of_rows, calibration, out, (scores - offset + rounding)[None]),
+            **self._calibrated(training, of_rows, calibration, (scores - offset + rounding)[None]),
             infinity_warning=infinity_warning,
             density=density,
             one_point=scale == 0,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -210,6 +210,8 @@ class KernelPCADetector(KernelDetector):
     model_: Subspace = field(init=False)
 
     _needs_no_origin = True
+    # Whether it learns a part of the rows, which may have fewer components than all.
+    _has_part: bool = field(init=False, default=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
@@ -276,9 +278,9 @@ class KernelPCADetector(KernelDetector):
             error = np.where(out, 0.0, np.nan)
             error[out] = -model.scores(training.X[out], model.expansion(training.X[out]))
         elif left_out and training.n_copies.sum() > 1:
-            one = _OfFolds(**self.get_params()).set_params(calibration="training")
+            one = self._of_part().set_params(calibration="training")
             error = -scores_by_folds(one, training, check_random_state(self.random_state))
-        calibration = training.calibration(~np.isnan(error))
+        calibration = training.calibration(~np.isnan(error), held_out=bool(out.any()))
         scores = -error[calibration.rows]
         # A learned row may lie on a training threshold, with all that repeat it.
         if self.calibration == "training":
@@ -297,7 +299,7 @@ class KernelPCADetector(KernelDetector):
             offset=offset,
             infinity_warning=infinity_warning,
             without_error=float(np.nanmax(error)) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
-            **self._calibrated(-error, calibration, out, (scores - offset)[None]),
+            **self._calibrated(training, -error, calibration, (scores - offset)[None]),
         )
 
     def _kept_outside(self, offset: float, far: float, alone: float, *, local: bool) -> tuple[str, float]:
@@ -315,11 +317,15 @@ class KernelPCADetector(KernelDetector):
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
             wanted = int(self.n_components)
+            if not len(variances) and self._has_part:
+                return 0
             if not len(variances):
                 raise ValueError(
                     f"n_components={wanted}, but all samples are (nearly) the same point of feature space, which has "
                     "no components. Check the features for constants. If the features vary, use a larger gamma."
                 )
+            if wanted > len(variances) and self._has_part:
+                return len(variances)
             if wanted > len(variances):
                 raise ValueError(
                     f"n_components={wanted} is more than the {len(variances)} components that the training samples "
@@ -328,6 +334,11 @@ class KernelPCADetector(KernelDetector):
             return wanted
         explained = np.cumsum(variances)
         return min(int(np.searchsorted(explained, self.n_components * total)) + 1, len(variances))
+
+    def _of_part(self) -> Self:
+        part = super()._of_part()
+        part._has_part = True
+        return part
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu
@@ -341,15 +352,6 @@ class KernelPCADetector(KernelDetector):
                 "and check the features for constants."
             )
         return self._indistinct() or self.model_.infinity_warning
-
-
-class _OfFolds(KernelPCADetector):
-    """A model of nine folds of ten, whose samples may have fewer components than all."""
-
-    def _dimension(self, variances: FloatArray, total: float) -> int:
-        if isinstance(self.n_components, Integral):
-            return min(int(self.n_components), len(variances))
-        return super()._dimension(variances, total)
 
 
 def _error_of_a_far_row(cloud: Centred, leading: FloatArray, length: float) -> float:

@@ -101,9 +101,9 @@ class KernelDetector(Detector):
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
         if self.model_.calibration_spread <= 4 * self.model_.rounding:
             return (
-                "All leave-one-out scores are the same to within rounding, and so new samples may all score the "
-                "same. Either all samples are (nearly) the same point of feature space, or the kernel matrix is the "
-                f"identity to within rounding. Use {self._smoother()}, and check the features for constants."
+                "All scores of rows that were not learned are the same to within rounding, and so new samples may all "
+                "score the same. Either all samples are (nearly) the same point of feature space, or the kernel matrix "
+                f"is the identity to within rounding. Use {self._smoother()}, and check the features for constants."
             )
         return ""
 

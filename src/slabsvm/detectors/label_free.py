@@ -28,7 +28,7 @@ def label_free_score(estimator: Any, X: Any, y: Any = None) -> float:
 
     So a detector that keeps its recall always scores more than one that does not.
 
-    The promised recall is 1 - nu, or of a slab about 1 - nu_lower - nu_upper; `recall` of `AutoSlabSVM`; 1 - alpha of
+    The promised recall is 1 - nu, or of a slab about 1 - nu_lower - nu_upper; `recall` of `AutoDetector`; 1 - alpha of
     `ConformalDetector`; of `TrimmedDetector` that of its estimator. Do not search over these parameters: a detector
     that promises less is tighter, and scores more. The draws are seeded, so that all candidates meet the same synthetic
     outliers. Features that are independent of each other say nothing, as synthetic outliers are then good rows.

@@ -66,7 +66,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         Memory for parts of the kernel matrix while fitting, in MB. A block of 2,048 samples (16 to 32 MB) is held in
         any case.
     random_state : int, RandomState or None, default=0
-        Which of more than 2,000 rows are not learned, and set the planes.
+        Which rows are held out, and set the planes.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
 
@@ -116,9 +116,9 @@ class OneClassSlabSVM(SupportVectorDetector):
         NaN where the score is. Not with calibration="training".
     calibration_scores_ : (n_samples,) array of float64
         The position along w of each training row under a model without it, or without its group; copies of it stay.
-        NaN where its weight is 0. With up to 2,000 distinct rows all are exact: those of refits, to within the duality
-        gap. With more, 1,000 rows or a tenth, if that is more, are not learned: these have their scores under the
-        model, and learned rows NaN. (Up to 3,000 rows, 2,000 are learned, and have exact scores besides.) Not with
+        NaN where its weight is 0. With calibration="auto" and up to 2,000 distinct rows all are exact: those of refits,
+        to within the duality gap. Rows that were held out have their scores under the model, and learned rows NaN. (Of
+        more than 2,000 rows, up to 3,000, 2,000 are learned, and have exact scores besides.) Not with
         calibration="training".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".

@@ -167,7 +167,7 @@ class SupportVectorDetector(KernelDetector):
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines."""
         check_is_fitted(self)
-        share = self.dual_coef_.shape[1]
+        share, n_learned = self.dual_coef_.shape[1], self.model_.n_learned
         gamma = f" (gamma {self.gamma_:.4g})" if hasattr(self, "gamma_") else ""
         kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
         parameters, boundary = self._statement()
@@ -175,7 +175,7 @@ class SupportVectorDetector(KernelDetector):
         lines = [
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",
             f"  {boundary}  (calibration: {self.calibration})",
-            f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
+            f"  support vectors  {share} of {n_learned} learned rows ({share / n_learned:.1%})",
             f"  recall           {self._recall_statement()}",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
             f"(relative {self.relative_gap_:.2g}, tol {self.tol:g}), {ended}",
@@ -199,7 +199,9 @@ class SupportVectorDetector(KernelDetector):
         kernel, gram = self._known(learned)
         # The solver, left-out scores and warnings then read the same values.
         gram = gram.held() if gram.n_samples <= SMALL else gram
-        dual = self._dual(learned.distinct.weights, kernel, gram)
+        # C bounds multipliers by weights: those of all rows, of which some were held out.
+        share = training.weights.sum() / learned.weights.sum()
+        dual = self._dual(learned.distinct.weights * share, kernel, gram)
         solution = self._solve(dual, gram)
         held = gram
         # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
@@ -264,10 +266,11 @@ class SupportVectorDetector(KernelDetector):
             offset=boundary["offset_"],
             rounding=rounding,
             **self._calibrated(
-                unseen.by_row(training.n_rows), unseen.calibration, out, unseen.distances(dual, offsets) + rounding
+                training, unseen.by_row(training.n_rows), unseen.calibration, unseen.distances(dual, offsets) + rounding
             ),
             calibration_log_mass=_log_mass_unseen(training, learned, out, support, expansion) if by_left_out else None,
             infinity_warning=infinity_warning,
+            n_learned=int(np.count_nonzero(learned.weights)),
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
             recall_of_learned=solved.recall_of_learned(learned.distinct, accepted),
@@ -307,7 +310,7 @@ class SupportVectorDetector(KernelDetector):
                 scores, outer = learned.by_row(left), learned.by_row(whole)
         if out.any():
             scores[out] = outer[out] = self._new_scores(expansion, training.X[out], solved)
-        return Unseen.of(training, scores, outer)
+        return Unseen.of(training, scores, outer, held_out=bool(out.any()))
 
     def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
         """Return the scores of new rows in the Dual's unit, (n,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from numbers import Real
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -130,7 +130,7 @@ class SVDD(SupportVectorDetector):
         calibration_scores = (
             None if fit.calibration_scores is None else 2.0 * fit.calibration_scores - taken_off - fit.squared_norm
         )
-        nu = self._share_outside(float(learned.distinct.weights.sum()))
+        nu = self._share_outside(float(training.weights.sum()))
         return replace(
             fit,
             objective=fit.objective - 0.5 * taken_off,
@@ -138,12 +138,19 @@ class SVDD(SupportVectorDetector):
             boundary={**fit.boundary, "nu_": nu},
         )
 
+    def _of_part(self) -> Self:
+        # C is a bound for rows of weight 1, of which a part has fewer.
+        part = super()._of_part()
+        if self.C is not None:
+            part.set_params(nu=self.nu_, C=None)
+        return part
+
     def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
         along = super()._new_scores(expansion, X, solved)
-        if not solved.dual.linear.any():
+        # A matrix has one length on its diagonal. Learned rows may have one that others do not have.
+        if solved.kernel is None:
             return along
-        assert solved.kernel is not None
-        return along - 0.5 * solved.kernel.diagonal(X)
+        return along - 0.5 * (solved.kernel.diagonal(X) - self._taken_off(solved))
 
     def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
         # A score is 2 s - taken off - |a|^2, with s the Dual's.

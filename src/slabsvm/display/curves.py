@@ -67,7 +67,7 @@ class CalibrationDisplay(_Curve):
 
         Parameters
         ----------
-        estimator : fitted `ConformalDetector`, `AutoSlabSVM`, or another one with p_values
+        estimator : fitted `ConformalDetector`, `AutoDetector`, or another one with p_values
             Or a pipeline or search for one.
         X : array-like of shape (n_rows, n_features)
             Positives that it has not learned.

@@ -14,9 +14,6 @@ from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.display.explanation import as_table, names_of
 from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
-from slabsvm.ensemble.auto import AutoSlabSVM
-from slabsvm.ensemble.combination import viewed
-from slabsvm.fitted.training import rows_in_memory
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted
 
@@ -53,8 +50,8 @@ class ScoreHistogram:
         margin = 0.02 * span
         return np.linspace(low - margin, high + margin, int(n_bins) + 1)
 
-    def draw(self, axes: Any, *, small: bool = False) -> None:
-        """Draw the histogram into axes; a small one has smaller letters and no legend."""
+    def draw(self, axes: Any) -> None:
+        """Draw the histogram into axes."""
         edges, (lower, upper) = self.edges(), self.planes
         axes.axvspan(*np.clip(self.planes, edges[0], edges[-1]), color=LINE, alpha=0.5, lw=0, zorder=0)
         for plane in filter(np.isfinite, self.planes):
@@ -68,46 +65,37 @@ class ScoreHistogram:
             axes.stairs(heights, edges, fill=True, color=colour, alpha=0.45, label=label)
             axes.stairs(heights, edges, color=colour, lw=1.2)
         axes.set_xlim(edges[0], edges[-1])
-        pad = 6 if small else LINES_OF_NAMES
-        axes.set_title(self.title, loc="left", color=INK, fontsize=9 if small else 11, pad=pad)
-        beyond = not small and any((scores < edges[0]).any() for _, scores, _ in parts)
+        axes.set_title(self.title, loc="left", color=INK, fontsize=11, pad=LINES_OF_NAMES)
+        beyond = any((scores < edges[0]).any() for _, scores, _ in parts)
         further = "; the first bar has all that are further out" if beyond else ""
-        lighten(axes, 7 if small else 10, x=self.unit + further, y="" if small else "% of rows")
-        axes.xaxis.label.set_fontsize(8 if small else 10)
-        if small:
-            axes.locator_params(axis="x", nbins=3)
-        else:
-            legend(axes, **ABOVE)
+        lighten(axes, 10, x=self.unit + further, y="% of rows")
+        legend(axes, **ABOVE)
 
 
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     """Draw where the training rows lie along w, each under the model without it, and where the planes are.
 
-    One panel; of `AutoSlabSVM` also a small one for each member that sees all features. What is accepted is shaded.
-    Rows that are far out count in the outermost bin. Each counts once, whatever its weight; those of weight 0 are left
-    out. Returns the figure. Raises ValueError for a model without leave-one-out scores.
+    What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever its weight;
+    those of weight 0 are left out. Returns the figure. Raises ValueError for a model without left-out scores.
 
     Parameters
     ----------
     model : fitted detector with `calibration_scores_`, or a pipeline or search for one
-        `OneClassSlabSVM`, `OneClassSVM`, `SVDD`, `AutoSlabSVM`, or another one fitted with calibration="auto".
+        `OneClassSlabSVM`, `OneClassSVM`, `SVDD`, `AutoDetector`, or another one fitted with calibration="auto".
     X : array-like or CSR matrix of shape (n_rows, n_features), default=None
         New rows, drawn beside in another colour.
     figure : matplotlib Figure, default=None
     """
     require_matplotlib()
-    first, *small = histograms_of(model, X)
-    figure = shown_figure(8.0, 6.0 if small else 3.6) if figure is None else figure
-    grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
-    first.draw(figure.add_subplot(grid[0, :]))
-    for column, histogram in enumerate(small):
-        histogram.draw(figure.add_subplot(grid[1, column]), small=True)
+    histogram = histogram_of(model, X)
+    figure = shown_figure(8.0, 3.6) if figure is None else figure
+    histogram.draw(figure.add_subplot())
     figure.tight_layout()
     return figure
 
 
-def histograms_of(model: Any, X: Any) -> list[ScoreHistogram]:
-    """Return the histogram of a fitted detector, and those of a mean's members of all features with left-out scores."""
+def histogram_of(model: Any, X: Any) -> ScoreHistogram:
+    """Return the histogram of a fitted detector: along w for a slab, and by score_samples for any other."""
     check_is_fitted(model)
     X = None if X is None else as_taken(model, X)
     model = final_detector(model)
@@ -116,28 +104,11 @@ def histograms_of(model: Any, X: Any) -> list[ScoreHistogram]:
             f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
             "would say nothing of new ones. This package's kernel detectors have them with calibration='auto'."
         )
-    if not isinstance(model, AutoSlabSVM):
-        return [_histogram_of(model, X, type(model).__name__)]
-    combination = model.model_.combination
-    unit = "mean score: 0 is the most normal, -1 usual"
-    rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
-    return [
-        _histogram_of(model, X, f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}", unit),
-        *(
-            _histogram_of(member.detector, rows[member.view], statement.replace(", ", "\n").replace(" (", "\n("))
-            for member, statement in zip(combination.members, combination.names, strict=True)
-            if member.columns is None and hasattr(member.detector, "calibration_scores_")
-        ),
-    ]
-
-
-def _histogram_of(model: Any, X: Any, title: str, unit: str = "score") -> ScoreHistogram:
-    """Return the histogram of one model: along w for a slab, and by score_samples for any other."""
     slab = isinstance(model, OneClassSlabSVM)
     position = model.project if slab else model.score_samples
     return ScoreHistogram(
-        title,
-        "position along w" if slab else unit,
+        type(model).__name__,
+        "position along w" if slab else "score",
         learned=model.calibration_scores_[~np.isnan(model.calibration_scores_)],
         planes=(model.rho_lower_, model.rho_upper_) if slab else (model.offset_, np.inf),
         new=None if X is None else position(X),

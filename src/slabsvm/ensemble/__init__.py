@@ -1,1 +1,1 @@
-"""AutoSlabSVM and its members, and the detector that trims outliers from what it learns."""
+"""AutoDetector, distances from neighbours, and the detector that trims outliers from what it learns."""

@@ -1,23 +1,21 @@
-"""A few known outliers: a classifier that tells them from the positives, as one more member of `AutoSlabSVM`.
+"""A few known outliers: a classifier that tells them from the positives, as a part of the sum of `AutoDetector`.
 
-The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
-their left-out score. So positives alone decide what is usual, and the recall of new ones is kept. Besides the features
-it takes what the other members say of a row; half of the trees see the features alone, and err in other rows. An
-outlier of an unlabelled kind may be normal to the classifier alone, so its surprise counts as that of a usual row at
-least: it adds to what the others say, and takes nothing from it.
-
-What a member says of a positive without itself is not quite what it says of a new row. A classifier that reads single
-rows' surprises sees that (forests with leaves of one row accept .86 of new rows for .9), so that a user's own takes the
-features alone. docs/results/known-outliers.md has the measurements.
+The classifier learns all known outliers, and in each of ten folds nine tenths of the positives: what it says of the
+others is their left-out score, since each meets the same outliers as new positives will. So positives alone decide what
+is usual, and the recall of new ones is kept. The classifier takes the features alone. What neighbours say of a training
+row without itself is not quite what they say of a new row, and trees see that: with ten outliers at +.7 in three
+features they accepted .615 of new positives for .9. docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -27,21 +25,19 @@ from slabsvm.data.distinct import distinct_rows, groups_of
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.training import Training
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
+from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
 from slabsvm.runtime.objects import Array, FittedEstimator, Places
 from slabsvm.runtime.sklearn_private import HasMethods
 
-# The positives are left out in so many parts.
-FOLDS = 5
-# The share of a classifier that takes the features alone.
-OF_FEATURES = 0.35
-# The default: so many extra trees of the features, and as many of these and the surprises, of half of them at a time.
-N_TREES = 50
+# The positives are left out in so many parts, and few of them in more.
+FOLDS, OF_FEW, FEW = 10, 20, 200
+# The default: so many extra trees.
+N_TREES = 100
 LEAST_LEAF = 2
 # Rows and trees are scored together until they are so many.
 TOGETHER = 2**18
 # What is usual is read off so many rows.
-USUAL_ROWS = 256
+USUAL_ROWS = 64
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -106,10 +102,9 @@ class Trees:
 class OutlierClassifier(BaseEstimator):
     """A classifier as a detector: a row's score is how sure it is that the row is no outlier."""
 
-    # Any of scikit-learn's with decision_function or predict_proba; None: 50 extra trees, and with surprises 50 more
+    # Any of scikit-learn's with decision_function or predict_proba; None: 100 extra trees
     classifier: Any = None
     random_state: int = 0  # the seed of the default
-    n_surprises: int = 0  # so many of the features, the last ones, are what other members say of a row
 
     # What extra trees or a random forest have learned, which is all that a prediction needs; any other, fitted
     trees_: Trees | None = field(init=False)
@@ -119,12 +114,10 @@ class OutlierClassifier(BaseEstimator):
     typical_: Annotated[FloatArray, Array("d")] = field(init=False)
     usual_: Annotated[FloatArray, Array("d")] = field(init=False)
     reference_: float = field(init=False)  # the score of a usual positive
-    offset_: float = field(init=False)  # 0: the member of a sum has no threshold of its own
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "classifier": [HasMethods("fit"), None],
         "random_state": [int],
-        "n_surprises": [int],
     }
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -142,12 +135,9 @@ class OutlierClassifier(BaseEstimator):
         for label in (-1, 1):
             weights[y == label] *= 0.5 * len(y) / weights[y == label].sum()
         rows, self.trees_, self.classifier_ = _single(X), None, None
-        self.n_features_in_, self.offset_ = X.shape[1], 0.0
+        self.n_features_in_ = X.shape[1]
         if self.classifier is None:
-            trees = _extra_trees(rows, y, weights, self.random_state)
-            if self.n_surprises:
-                trees += _extra_trees(rows[:, : -self.n_surprises], y, weights, self.random_state)
-            self.trees_ = Trees.of(trees)
+            self.trees_ = Trees.of(_extra_trees(rows, y, weights, self.random_state))
         else:
             fitted = clone(self.classifier)
             fitted.fit(rows, y, **({"sample_weight": weights} if has_fit_parameter(fitted, "sample_weight") else {}))
@@ -177,36 +167,72 @@ class OutlierClassifier(BaseEstimator):
         return found
 
 
-def share_of(n_known: int, *, of_features: bool) -> float:
+def share_of(n_known: int) -> float:
     """Return the classifier's share of the sum, of a number of distinct known outliers: a third of one, .6 of many.
 
-    With more of it unlabelled kinds of outliers would be lost. of_features says that it takes no surprises.
+    With more of it unlabelled kinds of outliers would be lost.
     """
-    return OF_FEATURES if of_features else 3 * n_known / (5 * n_known + 4)
-
-
-def with_surprises(rows: Any, scores: FloatArray) -> Any:
-    """Return a view's rows, (n, d), with log(1 + s) of the surprises s = -score of other members, (n, n_members)."""
-    said = np.log1p(-scores)
-    return sp.csr_array(sp.hstack([rows, said])) if sp.issparse(rows) else np.hstack([rows, said])
+    return 3 * n_known / (5 * n_known + 4)
 
 
 def left_out(
-    detector: OutlierClassifier, rows: Any, outliers: Any, weights: FloatArray, groups: IndexArray | None
+    detector: OutlierClassifier,
+    rows: Any,
+    outliers: Any,
+    weights: FloatArray,
+    *,
+    units: IndexArray,
+    stays: FloatArray,
+    keys: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
+    done: Callable[[], object],
 ) -> FloatArray:
-    """Fit a member to positives and outliers; return each positive's score, (n,), where its group was not learned."""
+    """Fit a classifier to positives of positive weight and outliers; return each row's score, (n,), without its unit.
 
-    def learned(fit: Callable[..., OutlierClassifier], some: Any) -> OutlierClassifier:
-        X, n = stacked([rows[some], outliers]), outliers.shape[0]
-        return fit(X, np.repeat([1, -1], [X.shape[0] - n, n]), np.append(weights[some], np.ones(n)))
+    units, (n,), numbers what is in one fold: a distinct row, or a group. stays, (n,), is the share of a row that stays
+    where one of its copies leaves. keys, of rows and of outliers, say which are equal: where the last copy of a row
+    leaves, an outlier that equals it is not learned, since new positives seldom equal one. done is called after each
+    fold. What the classifier warns of in folds it says of all rows, too.
+    """
 
-    scores, fold = np.empty(rows.shape[0]), (np.arange(rows.shape[0]) if groups is None else groups) % FOLDS
-    for number in np.unique(fold):
+    def learned(fit: Callable[..., OutlierClassifier], kept: FloatArray, known: BoolArray) -> OutlierClassifier:
+        some, n = np.flatnonzero(kept * weights), int(known.sum())
+        X = stacked([rows[some], outliers[known]])
+        return fit(X, np.repeat([1, -1], [len(some), n]), np.append((weights * kept)[some], np.ones(n)))
+
+    scores, every = np.empty(rows.shape[0]), np.ones(outliers.shape[0], dtype=bool)
+    fold = np.unique(units, return_inverse=True)[1] % n_folds(units)
+    for number in range(n_folds(units)):
         out = fold == number
-        scores[out] = learned(clone(detector)._learn, np.flatnonzero(~out)).score_samples(rows[out])
-    learned(detector.fit, slice(None))
+        if out.any():
+            kept = np.where(out, stays, 1.0)
+            known = ~np.isin(keys[1], keys[0][kept == 0])
+            with warnings.catch_warnings(action="ignore"):
+                model = learned(clone(detector)._learn, kept, known if known.any() else every)
+            scores[out] = model.score_samples(rows[out])
+        done()
+    learned(detector.fit, np.ones(len(scores)), every)
     detector.reference_ = float(np.median(scores))
+    done()
     return scores
+
+
+def drawn_of_units(units: IndexArray, most: int, generator: np.random.Generator) -> BoolArray:
+    """Return a mask of at most so many rows at random, (n,), of which no more than half are of one unit."""
+    if len(units) <= most:
+        return np.ones(len(units), dtype=bool)
+    place = generator.permutation(len(units))
+    order = np.lexsort((place, units))
+    within = np.empty(len(units), dtype=np.intp)
+    within[order] = np.arange(len(units)) - np.searchsorted(units[order], units[order])
+    some = np.flatnonzero(within < most // 2)
+    drawn = np.zeros(len(units), dtype=bool)
+    drawn[some[np.argsort(place[some])[:most]]] = True
+    return drawn
+
+
+def n_folds(units: IndexArray) -> int:
+    """Return in how many parts positives are left out."""
+    return OF_FEW if len(units) <= FEW else FOLDS
 
 
 def labelled(estimator: Detector, rows: Any, name: str) -> Any:
@@ -220,12 +246,20 @@ def labelled(estimator: Detector, rows: Any, name: str) -> Any:
     try:
         found = checked_rows(estimator, rows, reset=False, least=1)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        text = str(error).removeprefix("Input ").removeprefix("X ")
+        raise ValueError(f"{name} {text}" if text != str(error) else f"{name}: {error}") from error
     return found[distinct_rows(found, np.ones(found.shape[0])).representatives]
 
 
 def joined(training: Training, positives: Any) -> Training:
-    """Return what there is to learn with further positives, by which nothing is judged; each is a group of its own."""
+    """Return what there is to learn with further positives, by which nothing is judged; each is a group of its own.
+
+    Those that equal rows of X are learned already: copies would say that new rows repeat.
+    """
+    known = distinct_rows(positives, np.ones(positives.shape[0]))
+    positives = positives[~np.isin(known.keys[known.group], training.distinct.keys)]
+    if not positives.shape[0]:
+        return training
     n, count = positives.shape[0], training.groups.count if training.groups is not None else 0
     X = stacked([training.X, positives.astype(training.X.dtype)])
     X = canonical(X) if sp.issparse(X) else X
@@ -235,7 +269,9 @@ def joined(training: Training, positives: Any) -> Training:
     distinct = distinct_rows(X, weights)
     names = None if training.names is None else np.append(training.names, count + np.arange(n))
     groups = None if names is None else groups_of(names, distinct, weights)
-    return replace(training, X=X, weights=weights, distinct=distinct, groups=groups, judges=training)
+    each = training.rows_each
+    each = None if each is None else np.append(each, np.full(n, np.percentile(each[each > 0], 50, method="lower")))
+    return replace(training, X=X, weights=weights, distinct=distinct, groups=groups, judges=training, rows_each=each)
 
 
 def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]:

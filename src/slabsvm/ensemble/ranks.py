@@ -1,9 +1,8 @@
-"""What ranks say: the normal scores of features, and how surprising a detector's score is among left-out ones.
+"""What ranks say: the normal scores of features, and how surprising a reading is among those of training rows.
 
-Scores of different detectors have no common unit. The share of training rows that score no more has one, and minus its
-logarithm can be added up: 0 for the most normal row, 1 in the mean of new rows, log(n + 1) for a row below all others.
-Below the lowest score the logarithm goes on as an exponential tail does, of which the mean excess is that of the
-lowest tenth of the scores, so that far rows still differ.
+Readings of different kinds have no common unit. The share of training rows whose reading is no smaller has one, and
+minus its logarithm can be added up: 0 for the most normal row, 1 in the mean of new rows, log(n + 1) for a row beyond
+all others.
 """
 
 from __future__ import annotations
@@ -16,39 +15,35 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import reading
+from slabsvm.data.checks import reading, refuse_lost_digits
 from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.objects import INLINE, Array, Number, atomic
+from slabsvm.runtime.objects import Array, Number, atomic
 
-# So many values of a feature are off by less than a thousandth in the ranks of 20,000 rows.
-MOST_VALUES = 1000
-# The share of the lowest scores that give the tail its mean excess, and their least number: two can be one by chance.
-TAIL = 0.1
-FEWEST = 5
-# A tail's mean excess is at least this share of the usual score: an SVM scores all that it has learned alike.
-SHORTEST = 0.05
-# Scores within this share of the tail's mean excess are one: rows that repeat a learned one differ by rounding.
-TIE = 1e-4
-# Tails are no shorter than this share of the scores.
-ALIKE = 1e-6
-# Surprises are no larger, so that sums of them are finite in float32, too.
-LARGEST = 1e30
+# The share of the largest readings that give the tail its unit, and their least number: two can be one by chance.
+TAIL, FEWEST = 0.1, 5
+# Readings that differ by this share of themselves are one: rows that repeat a learned one differ by rounding.
+TIE = 1e-9
+# Tails are no shorter than this share of the readings, and an excess is no larger than LARGEST in float32, too.
+ALIKE, LARGEST = 1e-6, 1e30
 
 
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Normal scores of each feature: the standard normal quantile of a value's mid-rank among the training rows.
+    """Normal scores of each feature: the standard normal quantile of a value's rank among the training rows.
 
     Heavy tails and any increasing transformation of a feature leave no trace, so a few rows cannot set the scale of all
-    others. Equal values share the middle of their ranks. Values between two training values are interpolated. A value
-    beyond the ends lies as many standard deviations of the feature beyond the last score.
+    others. A value that r of n rows are below, and e equal, has the normal quantile of (2 r + e + 1) / (2 n + 2): equal
+    values share the middle of their ranks, and all values between two training values the middle of the gap. A value
+    beyond the ends lies as many standard deviations of the feature beyond the outer gap.
 
     Attributes
     ----------
     values_ : list of n_features arrays of float64, each (n_values,)
-        Distinct values of each feature, ascending: all of them, or 1,000 if there are more.
+        The distinct values of each feature, ascending.
     scores_ : list of n_features arrays of float64, each (n_values,)
         Their normal scores, ascending.
+    gaps_ : list of n_features arrays of float64, each (n_values + 1,)
+        The normal scores of values below the first, between each two, and above the last.
     scale_ : (n_features,) array of float64
         The standard deviation of each feature, by which values beyond the ends are divided; 1 for a constant.
     n_features_in_, feature_names_in_ : int, (n_features,) array of str
@@ -62,7 +57,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     --------
     >>> from slabsvm import NormalScores
     >>> NormalScores().fit_transform([[1.0], [10.0], [1000.0], [10.0]]).round(2).ravel()
-    array([-1.15,  0.  ,  1.15,  0.  ])
+    array([-0.84,  0.  ,  0.84,  0.  ])
     """
 
     @atomic
@@ -84,9 +79,10 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if weights is not None:
             X, weights = X[weights > 0], weights[weights > 0]
         columns = [_ranked(column, weights) for column in X.T]
-        self.values_ = [values for values, _, _ in columns]
-        self.scores_ = [scores for _, scores, _ in columns]
-        self.scale_ = np.array([scale for _, _, scale in columns])
+        self.values_ = [values for values, *_ in columns]
+        self.scores_ = [scores for _, scores, *_ in columns]
+        self.gaps_ = [gaps for *_, gaps, _ in columns]
+        self.scale_ = np.array([scale for *_, scale in columns])
         return self
 
     def transform(self, X: Any) -> FloatArray:
@@ -96,17 +92,38 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def scores_of(self, X: Any) -> FloatArray:
         """Return the normal scores of rows that were checked, shape (n_samples, n_features), float64."""
-        with np.errstate(over="ignore"):
-            slopes = 1.0 / self.scale_
-        return _continued(X.astype(np.float64, copy=False), self.values_, self.scores_, slopes)
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        found, largest = np.empty(X.shape), np.finfo(np.float64).max
+        for j, column in enumerate(np.ascontiguousarray(X.T)):
+            values = self.values_[j]
+            below = np.searchsorted(values, column, side="left")
+            known = np.minimum(below, len(values) - 1)
+            found[:, j] = np.where(values[known] == column, self.scores_[j][known], self.gaps_[j][below])
+            beyond = np.flatnonzero((column < values[0]) | (column > values[-1]))
+            if len(beyond):
+                far = column[beyond]
+                with np.errstate(over="ignore"):
+                    # A unit may be subnormal.
+                    further = (far - np.clip(far, values[0], values[-1])) / self.scale_[j]
+                    found[beyond, j] = np.clip(found[beyond, j] + further, -largest, largest)
+        return np.asarray(found)
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return values of which rows, shape (n_samples, n_features), are the normal scores, interpolated."""
         check_is_fitted(self)
-        return _continued(np.asarray(X, dtype=np.float64), self.scores_, self.values_, self.scale_)
+        X = np.array(X, dtype=np.float64)
+        for j, column in enumerate(X.T):
+            scores, values = self.scores_[j], self.values_[j]
+            with np.errstate(over="ignore"):
+                further = (column - np.clip(column, scores[0], scores[-1])) * self.scale_[j]
+                largest = np.finfo(np.float64).max
+                X[:, j] = np.clip(np.interp(column, scores, values) + further, -largest, largest)
+        return np.asarray(X)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         with reading(X):
+            if reset:
+                refuse_lost_digits(X)
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         return X.astype(np.float64, copy=False)
 
@@ -116,11 +133,19 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _ranked(column: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray, float]:
-    """Return a feature's distinct values, their normal scores, and its standard deviation or 1."""
+def _ranked(column: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """Return a feature's distinct values, their normal scores, those of the gaps, and its standard deviation or 1."""
     values, place = np.unique(column, return_inverse=True)
     masses = np.bincount(place.ravel(), weights=weights).astype(np.float64)
-    scores = ndtri((np.cumsum(masses) - 0.5 * masses) / masses.sum())
+    # Weights that are no counts say how much of as many rows each is.
+    counts = weights is None or (weights == np.rint(weights)).all()
+    masses *= 1.0 if counts else len(column) / masses.sum()
+    sums, rows = np.cumsum(masses), masses.sum()
+    scores = ndtri((2.0 * sums - masses + 1.0) / (2.0 * rows + 2.0))
+    gaps = ndtri((2.0 * np.append(0.0, sums) + 1.0) / (2.0 * rows + 2.0))
+    if len(values) == 1:
+        # What rounding makes of a constant is no rank.
+        gaps[:] = scores[0]
     largest = float(np.abs(values).max())
     scale = 1.0
     if len(values) > 1:
@@ -128,95 +153,51 @@ def _ranked(column: FloatArray, weights: FloatArray | None) -> tuple[FloatArray,
         over = values / largest
         mean = float(masses @ over / masses.sum())
         scale = largest * float(np.sqrt(masses @ (over - mean) ** 2 / masses.sum()))
-    if len(values) > MOST_VALUES:
-        wanted = np.linspace(scores[0], scores[-1], MOST_VALUES)
-        kept = np.unique(np.searchsorted(scores, wanted).clip(0, len(scores) - 1))
-        values, scores = values[kept], scores[kept]
-    return values, scores, scale if scale > 0 else 1.0
-
-
-def _continued(X: FloatArray, given: list[FloatArray], found: list[FloatArray], slopes: FloatArray) -> FloatArray:
-    """Return a piecewise linear function of each column of X through ascending points, and beyond these of a slope."""
-    inside = np.empty(X.shape)
-    for j, column in enumerate(np.ascontiguousarray(X.T)):
-        inside[:, j] = np.interp(column, given[j], found[j])
-    first, last = np.array([ends[[0, -1]] for ends in given]).T
-    rows, columns = np.nonzero((first > X) | (last < X))
-    if len(rows):
-        far = X[rows, columns]
-        with np.errstate(over="ignore"):
-            beyond = np.where(far > last[columns], far - last[columns], far - first[columns])
-            # A slope may be infinite, where a unit is subnormal.
-            inside[rows, columns] += beyond * slopes[columns]
-        largest = np.finfo(np.float64).max
-        np.clip(inside, -largest, largest, out=inside)
-    return inside
-
-
-@dataclass(frozen=True)
-class Shares:
-    """The p-values of scores: the share of training rows that score no more, (1 + number) / (1 + all)."""
-
-    # What training rows score without themselves, ascending
-    scores: Annotated[FloatArray, Array("references", order="ascending")]
-    # How many rows the first of them are, by weight; a row of mean weight is one
-    rows: Annotated[FloatArray, Array("numbers", order="ascending")]
-
-    @classmethod
-    def of(cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None) -> Shares:
-        """Return the function for training rows of these weights, alike for None, n in all or one for each; NaN is no
-        score.
-        """
-        known = np.flatnonzero(~np.isnan(scores))
-        order = known[np.argsort(scores[known])]
-        masses = np.ones(len(order)) if weights is None else weights[order]
-        rows = np.concatenate([[0.0], np.cumsum(masses)])
-        rows *= (len(known) if n is None else n) / rows[-1]
-        return cls(scores[order], rows)
-
-    def __call__(self, scores: FloatArray) -> FloatArray:
-        """Return the shares, (n,)."""
-        below = np.searchsorted(self.scores, scores, side="right")
-        shares: FloatArray = (1.0 + self.rows[below]) / (1.0 + self.rows[-1])
-        return shares
+    return values, scores, gaps, scale if scale > 0 else 1.0
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """Minus the logarithm of scores' p-values, continued below the lowest score."""
+    """Minus the logarithm of readings' p-values among those of training rows, continued beyond the largest.
 
-    shares: Annotated[Shares, INLINE]
-    # The mean excess of the tail, in the unit of the scores
-    excess: Annotated[float, Number(above=0.0)]
+    A reading is the larger the less normal. Beyond all of n rows the surprise is log(n + 1) + log(1 + excess), where
+    excess is in the unit of the mean excess of the largest tenth, so that far rows still differ.
+    """
+
+    readings: Annotated[FloatArray, Array("references", order="ascending")]
+    # How many rows the last of them are, by weight; a row of mean weight is one
+    rows: Annotated[FloatArray, Array("numbers", order="ascending")]
+    unit: Annotated[float, Number(above=0.0)]
 
     @classmethod
-    def of(
-        cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None, *, unit: float = 0.0
-    ) -> Surprise:
-        """Return the function for the left-out scores of training rows of these weights, alike for None. unit is a size
-        of the scores' own: what is far less is rounding.
-        """
-        shares = Shares.of(scores, weights, n)
-        ordered = shares.scores
-        n_low = max(1, int(TAIL * len(ordered)), min(FEWEST, len(ordered) // 3))
-        excess = float(np.mean(ordered[min(n_low, len(ordered) - 1)] - ordered[:n_low]))
-        # Scores that are alike have no tail to read.
-        least = ALIKE * max(unit, float(np.abs(ordered).max()), float(np.finfo(np.float32).tiny))
-        least = max(least, SHORTEST * float(np.median(np.abs(ordered))))
-        return cls(shares, max(excess, least))
+    def of(cls, readings: FloatArray, masses: FloatArray, worth: float, *, least: float = 0.0) -> Surprise:
+        """Return it for training rows of these masses, which are worth so many rows in all, in a unit of least."""
+        order = np.argsort(readings, kind="stable")
+        ordered = readings[order]
+        rows = np.concatenate([[0.0], np.cumsum(masses[order][::-1])])
+        n_high = max(1, int(TAIL * len(ordered)), min(FEWEST, len(ordered) // 3))
+        unit = float(np.mean(ordered[-n_high:] - ordered[-n_high]))
+        least = max(least, ALIKE * float(np.abs(ordered).max()), float(np.finfo(np.float32).tiny))
+        return cls(ordered, rows * (worth / rows[-1]), max(unit, least))
 
-    def __call__(self, scores: FloatArray) -> FloatArray:
-        """Return the surprise of new rows' scores, (n,): from 0 on."""
+    def __call__(self, readings: FloatArray) -> FloatArray:
+        """Return the surprise of new rows' readings, (n,), each as one more row."""
+        above = self._above(readings)
+        return np.asarray(self._beyond(readings, self.readings[-1]) - np.log((1.0 + above) / (1.0 + self.rows[-1])))
+
+    def of_learned(self, readings: FloatArray) -> FloatArray:
+        """Return the surprise of training rows' own readings, (n,), each as a new row among the others."""
+        shares = np.maximum(self._above(readings), np.finfo(np.float64).tiny) / self.rows[-1]
+        found: FloatArray = -np.log(np.minimum(shares, 1.0))
+        if len(self.readings) > 1:
+            found += self._beyond(readings, float(self.readings[-2]))
+        return found
+
+    def _above(self, readings: FloatArray) -> FloatArray:
+        """Return how many rows have no smaller readings, or such that only rounding makes them smaller."""
+        place = np.searchsorted(self.readings, readings - TIE * np.abs(readings), side="left")
+        return np.asarray(self.rows[len(self.readings) - place])
+
+    def _beyond(self, readings: FloatArray, last: float) -> FloatArray:
         with np.errstate(over="ignore"):
-            found = np.maximum(self.shares.scores[0] - scores, 0.0) / self.excess
-        return np.asarray(np.minimum(found, LARGEST) - np.log(self.shares(scores + TIE * self.excess)))
-
-    def of_learned(self, scores: FloatArray) -> FloatArray:
-        """Return the surprise of training rows' own left-out scores, (n,), as that of a new row among the others."""
-        rows, ordered = self.shares.rows, self.shares.scores
-        below = np.searchsorted(ordered, scores + TIE * self.excess, side="right")
-        found = -np.log(np.maximum(rows[below], np.finfo(np.float64).tiny) / rows[-1])
-        if len(ordered) > 1:
-            with np.errstate(over="ignore"):
-                found += np.minimum(np.maximum(ordered[1] - scores, 0.0) / self.excess, LARGEST)
-        return np.asarray(found)
+            return np.asarray(np.log1p(np.minimum(np.maximum(readings - last, 0.0) / self.unit, LARGEST)))

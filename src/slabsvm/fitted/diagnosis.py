@@ -86,10 +86,10 @@ def planes_outside(
 def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str:
     """Return the warning where a threshold is kept above the limit, which this share of samples scores when alone."""
     return (
-        f"{alone:.0%} of the training samples are out of the kernel's reach of all others: their leave-one-out score "
-        f"is that of a row infinitely far away. Such rows are never accepted. Expect {expected:.0%} of new positives "
-        f"to be accepted, where nu asks for {nominal:.0%}. Use {remedy}, or scale the features, for example with "
-        "StandardScaler."
+        f"{alone:.0%} of the training samples are out of the kernel's reach of all others: where they are not "
+        f"learned they score like a row infinitely far away. Such rows are never accepted. Expect {expected:.0%} of "
+        f"new positives to be accepted, where nu asks for {nominal:.0%}. Use {remedy}, or scale the features, for "
+        "example with StandardScaler."
     )
 
 
@@ -97,9 +97,9 @@ def unlike_all(alone: float) -> str:
     """Return the warning where a row whose kernel values are all 0 is accepted, as this share of samples is not."""
     return (
         "A row whose kernel values with all training samples are 0 is accepted. If the kernel falls off with "
-        f"distance, every row far away is such a row. {alone:.0%} of the training samples score no more than it by "
-        "leave-one-out. Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such "
-        "rows outside."
+        f"distance, every row far away is such a row. {alone:.0%} of the training samples score no more than it where "
+        "they are not learned. Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps "
+        "such rows outside."
     )
 
 

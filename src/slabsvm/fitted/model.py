@@ -64,7 +64,11 @@ class Model:
         masses = self.calibration_masses
         rows = np.flatnonzero(~np.isnan(learned) if masses is None else masses > 0)
         masses = np.full(len(rows), 1.0 / len(rows)) if masses is None else masses[rows]
-        return Calibration(rows, masses, self.calibration_worth or float(len(rows))).p_values(learned[rows], decisions)
+        known = learned[rows]
+        rounding = max(self.rounding, rounding_of(float(np.median(np.abs(known)))))
+        return Calibration(rows, masses, self.calibration_worth or float(len(rows))).p_values(
+            known, decisions, rounding
+        )
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -162,9 +166,9 @@ class Unseen:
     calibration: Calibration  # what each counts
 
     @classmethod
-    def of(cls, training: Training, scores: FloatArray, outer: FloatArray) -> Unseen:
-        """Return it for scores of all rows, (n_samples,), NaN where there are none."""
-        calibration = training.calibration(~np.isnan(scores))
+    def of(cls, training: Training, scores: FloatArray, outer: FloatArray, *, held_out: bool = False) -> Unseen:
+        """Return it for scores of all rows, (n_samples,), NaN where there are none; some may have been held out."""
+        calibration = training.calibration(~np.isnan(scores), held_out=held_out)
         return cls(scores[calibration.rows], outer[calibration.rows], calibration)
 
     def of_planes(self, dual: Dual) -> FloatArray:
@@ -220,6 +224,7 @@ class SupportVectorModel(KernelModel):
     boundary: dict[str, Any]  # the attributes that say where the boundary is, by their names
     # (n_samples,): the log kernel mass of rows that were held out, or of each training row without its group
     calibration_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
+    n_learned: Annotated[int, Number(least=1)]  # the number of rows that were learned
     squared_norm: float  # |w|^2
     # The share of training rows that the model accepts, which new rows that repeat these share.
     recall_of_learned: float

@@ -99,7 +99,7 @@ class TwoSided:
             if self.local:
                 below = position < self.inner
                 scores[below] = self._below_inner(position, below, log_mass)
-        return scores
+        return np.maximum(scores, LOWEST)
 
     def _beyond_outer(self, excess: FloatArray) -> FloatArray:
         if not self.local:

@@ -27,25 +27,32 @@ FOLDS, FEW, SOME = 10, 50, 500
 def held_out(training: Training, random: np.random.RandomState, least_learned: int) -> BoolArray:
     """Return which rows, (n_samples,), set the threshold and are not learned: 1,000, or a tenth if it is more.
 
-    At least so many are learned, and at least half. Of groups whole ones are held out, and at least MANY_GROUPS, or
-    half of all. Raises ValueError for fewer than three rows, or groups.
+    At least so many are learned, and at least half. Of groups whole ones are held out, MANY_GROUPS if there are twice
+    as many: in random order each that leaves half of the rows, and two groups, to learn. Raises ValueError for fewer
+    than three rows, or groups.
     """
     kept, groups = np.flatnonzero(training.weights > 0), training.groups
     n, what = (len(kept), "rows") if groups is None else (groups.count, "groups")
     if n < LEAST_UNITS:
         raise ValueError(
-            f"Two {what} have to be learned and one has to be held out, and there are {n}. Give more {what}, or use "
-            f"calibration='auto', which leaves out each of up to {EXACT:,} distinct rows, or their groups."
+            f"Two {what} have to be learned and one has to be held out, and there are {n}. Give more {what}. Up to "
+            f"{EXACT:,} distinct rows need not be held out: calibration='auto' leaves out each, or each group."
         )
     wanted = min(max(LEAST_HELD_OUT, len(kept) // 10), len(kept) - least_learned, len(kept) // 2)
     out = np.zeros(training.n_rows, dtype=bool)
     if groups is None:
         out[random.choice(kept, wanted, replace=False)] = True
         return out
-    names, order = np.asarray(training.names), random.permutation(n)
-    sizes = np.cumsum(np.bincount(names[kept], minlength=n)[order])
-    n_groups = max(int(np.searchsorted(sizes, wanted)) + 1, min(MANY_GROUPS, n // 2))
-    out[np.isin(names, order[: min(n_groups, n - 2)])] = True
+    names, held = np.asarray(training.names), list[int]()
+    sizes, room = np.bincount(names[kept], minlength=n), len(kept) // 2
+    for group in random.permutation(n).tolist():
+        enough = room <= len(kept) // 2 - wanted and len(held) >= min(MANY_GROUPS, n // 2)
+        if enough or len(held) == n - 2:
+            break
+        if sizes[group] <= room:
+            held.append(group)
+            room -= int(sizes[group])
+    out[np.isin(names, held)] = True
     return out
 
 

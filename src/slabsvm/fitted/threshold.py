@@ -91,22 +91,26 @@ class Calibration:
         if self.groups is not None:
             expected = 1.0 - sum(self._beyond(plane) for plane in within)
             count = int(self.worth)
+            expected = min(max(expected, 0.0), 1.0)
+            if count < 2:
+                return expected, error_of(expected, count)
             shares = np.bincount(self.groups, self.masses * accepted, minlength=count) * count
-            return min(max(expected, 0.0), 1.0), float(shares.std(ddof=1)) / math.sqrt(count)
+            return expected, float(shares.std(ddof=1)) / math.sqrt(count)
         inside = self.worth * float(self.masses @ accepted)
         depths = sum(_depth(plane) for plane in within)
         expected = min(max(inside + 1.0 - depths, 0.0) / (self.worth + 1.0), 1.0)
         return expected, error_of(expected, self.worth)
 
-    def p_values(self, known: FloatArray, scores: FloatArray) -> FloatArray:
+    def p_values(self, known: FloatArray, scores: FloatArray, rounding: float = 0.0) -> FloatArray:
         """Return the share of rows, of scores known (p,), that are no more normal than new ones: (n_new,).
 
-        The new row, or its group, counts as one more that is no more normal than itself.
+        The new row, or its group, counts as one more that is no more normal than itself. Scores that differ by rounding
+        are one.
         """
         order = np.argsort(known, kind="stable")
         below = np.concatenate([[0.0], np.cumsum(self.masses[order])])
-        at_most = below[np.searchsorted(known[order], scores, side="right")]
-        return np.asarray((1.0 + self.worth * at_most) / (1.0 + self.worth))
+        at_most = below[np.searchsorted(known[order], scores + rounding, side="right")]
+        return np.asarray(np.minimum((1.0 + self.worth * at_most) / (1.0 + self.worth), 1.0))
 
     def _beyond(self, within: FloatArray) -> float:
         """Return the share of rows of new groups that is beyond a plane, for how far inside it rows lie, (p,)."""

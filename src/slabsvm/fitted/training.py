@@ -84,9 +84,12 @@ class Training:
         """The share of each distinct sample, (k,), that stays where one row of it leaves."""
         return 1.0 - 1.0 / self.n_copies
 
-    def calibration(self, rows: BoolArray) -> Calibration:
-        """Return what some rows, given by a mask, say as rows that set a threshold."""
-        return calibration_by(rows, self.weights, self.names, counted=self.rows_each)
+    def calibration(self, rows: BoolArray, *, held_out: bool = False) -> Calibration:
+        """Return what some rows, given by a mask, say as rows that set a threshold.
+
+        A row that was held out leaves whole: no copy stays, and its weight counts no rows.
+        """
+        return calibration_by(rows, self.weights, self.names, counted=None if held_out else self.rows_each)
 
     def without(self, out: BoolArray, distinct: Callable[[Any, FloatArray], Distinct]) -> Training:
         """Return what is learned where some rows, given by a mask, are not; distinct tells which rows are the same."""
@@ -94,9 +97,10 @@ class Training:
 
     def weighing(self, weights: FloatArray, distinct: Callable[[Any, FloatArray], Distinct]) -> Training:
         """Return the rows with other weights, (n_samples,); distinct tells which rows are the same."""
-        same = distinct(self.X, weights)
-        groups = None if self.groups is None else groups_of(self.names, same, weights)
-        return Training(self.X, weights, same, groups=groups, rows_each=self.rows_each)
+        same, names = distinct(self.X, weights), self.names
+        several = names is not None and len(np.unique(names[weights > 0])) > 1
+        groups = groups_of(names, same, weights) if several else None
+        return Training(self.X, weights, same, groups=groups, rows_each=self.rows_each, outliers=self.outliers)
 
     @property
     def may_be_counts(self) -> bool:

@@ -30,7 +30,7 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
 
 # A standard deviation is made by a few rows where it is so many times what the middle half of the rows says. Three rows
-# of 300 that are a hundred times as far out lower the balanced accuracy of AutoSlabSVM by .1 and of a linear SVDD by
+# of 300 that are a hundred times as far out lower the balanced accuracy of AutoDetector by .1 and of a linear SVDD by
 # .56, at a thousand times that of KernelDensityDetector by .13. Of 81 tables of OddBench and ADBench 9 have such a
 # column, as an exponential of Gaussians of a deviation of 2.6 has.
 MANY_TIMES = 100.0
@@ -48,6 +48,8 @@ LOST_RECALL = 0.1
 NEARLY_COPIED = 0.2
 # Most rows are more than this share.
 MOST = 0.5
+# A warning is due where rows that repeat none are rejected so many times as often as asked for.
+MUCH_MORE = 5.0
 # Samples whose weights differ by a smaller share weigh alike.
 SAME_WEIGHT = 1e-9
 
@@ -76,14 +78,19 @@ def too_few_rows(weights: FloatArray, copies: FloatArray, nominal: float, *, cou
     return _too_few(len(copies), nominal, f"{len(copies)} distinct samples are few")
 
 
-def few_distinct(n_distinct: int, n_rows: int, alpha: float) -> str:
-    """Return the warning where rows repeat and too few distinct ones calibrate a rate of rejections, or nothing."""
-    if n_distinct >= n_rows or n_distinct >= 1 / alpha:
+def few_distinct(n_distinct: int, n_rows: int, n_rejected: int, alpha: float) -> str:
+    """Return the warning where rows repeat and too few distinct ones calibrate a rate of rejections, or nothing.
+
+    n_rejected of them, and whatever scores no more, are rejected: of new rows that repeat none the share of the gaps
+    between distinct rows that lie there.
+    """
+    share = (1 + n_rejected) / (1 + n_distinct)
+    if n_distinct >= n_rows or (n_distinct >= 1 / alpha and share <= MUCH_MORE * alpha):
         return ""
     return (
-        f"Of {n_rows} calibration rows {n_distinct} differ, fewer than 1 / alpha = {1 / alpha:.3g}. The rate of "
-        "rejections is alpha where new rows repeat each other as these do. Of new rows that do not, up to 1 in "
-        f"{n_distinct + 1} is rejected. Give more distinct rows, or a larger alpha."
+        f"Of {n_rows} calibration rows {n_distinct} differ. The rate of rejections is at most alpha={alpha:g} where "
+        f"new rows repeat each other as these do. Of new rows that do not, expect {share:.0%} to be rejected. Give "
+        "more distinct rows, or a larger alpha."
     )
 
 
@@ -199,9 +206,9 @@ def nearly_copied(share: float, remedy: str) -> str:
         return ""
     return (
         f"{share:.0%} of the distinct training rows have near copies: a gap in the distances from their {NEIGHBOURS} "
-        "nearest rows that independent rows have in 1 of 100 cases. A row that was not learned still resembles its "
-        "copies that were, so more new rows will be rejected than expected, unless new rows come as near to training "
-        f"rows. {remedy}"
+        "nearest rows that independent rows have in 2 of 100 cases. If new rows come as near to training rows, as in "
+        "clusters, nothing is wrong. If rows were copied, each resembles its copies where it is not learned, and "
+        f"more new rows will be rejected than expected. {remedy}"
     )
 
 

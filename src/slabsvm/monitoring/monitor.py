@@ -305,8 +305,8 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
         scores = scores[np.isfinite(scores)]
         learned = getattr(model, "learned_", None)
         n_repeats = 0 if learned is None else len(learned) - int((np.unique(learned, return_counts=True)[1] == 1).sum())
-        _refuse_repeats(n_repeats / len(scores), len(scores))
-        return scores, LEFT_OUT
+        _refuse_repeats(n_repeats / (len(scores) if learned is None else len(learned)), len(scores))
+        return scores, HELD_OUT if model.model_.by_halves else LEFT_OUT
     _refuse_repeats(model.repeats_, model.n_calibration_)
     weights = model.ranking_.weights
     if (weights != np.floor(weights)).any():

@@ -25,6 +25,7 @@ __all__ = [
     "_num_samples",
     "_safe_indexing",
     "_safe_split",
+    "nearest_of",
     "validate_parameters",
 ]
 
@@ -50,3 +51,17 @@ class FiniteReal(Interval):
     def __str__(self) -> str:
         """Say so in the text of a refusal."""
         return str(super().__str__()).replace("a float", "a finite float", 1)
+
+
+def nearest_of(rows: Any, samples: Any, k: int, *, return_distance: bool = False) -> Any:
+    """Return the numbers of the k nearest of samples, (m, d), for each of rows, (n, d), both dense or CSR of float64.
+
+    With return_distance also the distances, (n, k). Each thread takes rows of its own, so that their number changes no
+    bit.
+    """
+    from sklearn.metrics._pairwise_distances_reduction import ArgKmin
+
+    found = ArgKmin.compute(
+        X=rows, Y=samples, k=k, metric="euclidean", strategy="parallel_on_X", return_distance=return_distance
+    )
+    return (found[1], found[0]) if return_distance else found

@@ -22,9 +22,9 @@ from slabsvm.detectors.base import Detector
 from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.ensemble.combination import Combination, CombinedModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.ranks import Surprise
+from slabsvm.ensemble.readings import WEIGHTS, View
 from slabsvm.files.models import kinds
 from slabsvm.files.models.archive import must
 from slabsvm.files.models.estimators import Entry, labels, scalar
@@ -34,7 +34,6 @@ from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.rbf import RBF
 from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
@@ -198,15 +197,8 @@ def _of_models(value: Any) -> Conditions:
             yield kernel is not None or value.length is not None, "the length of new samples is unknown"
         case Ranking(values=values):
             yield len(values) > 0, "it has no row that was held out"
-        case CombinedModel(combination=inner):
-            # It is written inline, and read with its model.
-            yield from _of_models(inner)
-        case Combination(members=members):
-            for number, member in enumerate(members):
-                yield member.n_surprises in (0, number), "a member takes what another number of members say"
-                yield member.view < len(value.views), "a member takes a view that there is not"
-                kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
-                yield isinstance(kernel, RBF | None), "its members have the RBF kernel"
+        case View(surprises=surprises):
+            yield len(surprises) == len(WEIGHTS), "it has another number of readings"
 
 
 def _of_parts(value: Any) -> Conditions:
@@ -217,8 +209,8 @@ def _of_parts(value: Any) -> Conditions:
             yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
             positive = not getattr(k, "non_negative", False) or rows.shape[0] == 0 or rows.min() >= 0
             yield positive, "a kernel of features that are not negative has samples that are"
-        case Surprise(shares=shares):
-            yield len(shares.rows) == len(shares.scores) + 1 > 1, "its numbers of rows are not one more than its scores"
+        case Surprise(rows=rows, readings=readings):
+            yield len(rows) == len(readings) + 1 > 1, "its numbers of rows are not one more than its readings"
         case Trees(left=left, right=right):
             # Another way might have no end.
             numbers = np.arange(len(left))

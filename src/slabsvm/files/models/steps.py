@@ -119,6 +119,7 @@ STEPS = {
     "slabsvm.NormalScores": Entry(
         {"values": many(floats("values", order="strictly ascending"), size="d")}
         | {"scores": many(floats("values", order="ascending"), size="d"), "scale": Array("d", above=0.0)}
+        | {"gaps": many(floats("gaps", order="ascending"), size="d")}
     ),
     # A pipeline's cache is a folder of pickles.
     "sklearn.pipeline.Pipeline": Entry({}, left_out=("memory",)),
@@ -193,9 +194,10 @@ def _conditions(model: Any) -> Conditions:
         case LogisticRegression(classes_=classes, coef_=coef):
             as_many = len(classes) >= 2 and len(coef) == (1 if len(classes) == 2 else len(classes))
             yield as_many, "has no weights for each class"
-        case NormalScores(values_=values, scores_=scores):
-            both = zip(values, scores, strict=True)
-            yield all(len(v) == len(s) > 0 for v, s in both), "has not a score for each of its values"
+        case NormalScores(values_=values, scores_=scores, gaps_=gaps):
+            each = zip(values, scores, gaps, strict=True)
+            known = all(len(v) == len(s) == len(g) - 1 > 0 for v, s, g in each)
+            yield known, "has not a score for each of its values and gaps"
         case TableEncoder(columns_=columns):
             names = [column.name for column in columns]
             known = len(set(names)) == len(names) and set(names) <= set(getattr(model, "feature_names_in_", ()))

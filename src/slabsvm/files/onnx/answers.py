@@ -19,11 +19,12 @@ from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
-from slabsvm.ensemble.auto import AutoSlabSVM
-from slabsvm.ensemble.combination import USUAL
+from slabsvm.ensemble.auto import AutoDetector
 from slabsvm.ensemble.known import OutlierClassifier
-from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
+from slabsvm.ensemble.nearest import FARTHEST, Nearest
+from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.ranks import LARGEST, TIE, Surprise
+from slabsvm.ensemble.readings import AROUND, FEW, LEAST_SURPRISE, NEAREST, WEIGHTS, View
 from slabsvm.files.onnx import graph as op
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Outputs, Tensor
 from slabsvm.files.onnx.steps import Inputs, after, view_of
@@ -98,38 +99,55 @@ def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
 
 
 @answer.register
-def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
+def _(detector: AutoDetector, rows: Tensor) -> Outputs:
     combination = detector.model_.combination
-    views = [view_of(view, rows) for view in combination.views]
-    parts, said = [], list[Tensor]()
-    for member in combination.members:
-        view = views[member.view]
-        if member.n_surprises:
-            view = rows.graph.node("Concat", view, *(log1p(-part).column for part in said), axis=1)
-        found = answer(member.detector, view if member.columns is None else op.take(view, member.columns, axis=1))
-        part = -surprise(member.surprise, found.score)
-        said.append(part)
-        parts.append((op.minimum(part, USUAL) if member.n_surprises else part) * member.weight)
-    score = op.total(parts)
+    views = [view_of(view.scaling, rows) for view in combination.views]
+    parts = [of_view(view, of) for view, of in zip(combination.views, views, strict=True)]
+    score = op.total(parts) * (-1.0 / len(parts))
+    if combination.known is not None:
+        known = combination.known
+        of_known = op.maximum(surprise(known.surprise, -answer(known.classifier, views[-1]).score), LEAST_SURPRISE)
+        score = score * (1.0 - known.share) - of_known * known.share
     return _of_valid(rows, Outputs(score, score - detector.offset_))
+
+
+def of_view(view: View, rows: Tensor) -> Tensor:
+    """Return the mean surprise of a view's readings, (n,)."""
+    nearest = Neighbours(view.nearest, rows, NEAREST)
+    ratio = (nearest.mean(FEW) + view.least) / (nearest.mean(AROUND, view.local) + view.least)
+    readings = (nearest.mean(1), nearest.mean(NEAREST), ratio)
+    said = [surprise(one, reading) for one, reading in zip(view.surprises, readings, strict=True)]
+    return op.total([one * float(weight) for one, weight in zip(said, WEIGHTS / WEIGHTS.sum(), strict=True)])
+
+
+class Neighbours:
+    """The k nearest samples of rows."""
+
+    def __init__(self, nearest: Nearest, rows: Tensor, k: int) -> None:
+        graph = rows.graph
+        graph.needs_doubles("distances of near rows are rounded as those of far ones are")
+        samples = dense(nearest.samples)
+        count = min(k, len(samples))
+        _, near = op.smallest(_squares(samples, rows), count)
+        # From differences, which have all their digits.
+        apart = graph.node("Unsqueeze", rows, np.array([1])) - op.take(samples, near)
+        squares, order = op.smallest(graph.node("ReduceSumSquare", apart, np.array([2]), keepdims=0), count)
+        self.near = graph.node("GatherElements", near, order, axis=1)
+        self.distances = op.minimum(op.sqrt(squares), FARTHEST)
+        self.passed = graph.node("CumSum", op.take(nearest.counts, self.near), np.array(1))
+        self.before = graph.node("CumSum", op.take(nearest.counts, self.near), np.array(1), exclusive=1)
+
+    def mean(self, k: int, values: FloatArray | None = None) -> Tensor:
+        """Return the mean over the k nearest rows, (n,), of distances, or of values of samples, (m,)."""
+        taken = op.minimum(self.passed, float(k)) - op.minimum(self.before, float(k))
+        found = self.distances if values is None else op.take(values, self.near)
+        return op.row_sums(found * taken) / op.row_sums(taken)
 
 
 @answer.register
 def _(detector: NeighboursDetector, rows: Tensor) -> Outputs:
-    neighbourhood, graph = detector.model_.neighbourhood, rows.graph
-    graph.needs_doubles("distances of near rows are rounded as those of far ones are")
-    samples = dense(neighbourhood.samples)
-    _, near = op.smallest(_squares(samples, rows), min(neighbourhood.n_neighbours, len(samples)))
-    # From differences, which have all their digits.
-    apart = graph.node("Unsqueeze", rows, np.array([1])) - op.take(samples, near)
-    squares = graph.node("ReduceSumSquare", apart, np.array([2]), keepdims=0)
-    distances = op.minimum(op.sqrt(squares), FARTHEST)
-    passed = op.minimum(
-        graph.node("CumSum", op.take(neighbourhood.counts, near), np.array(1)), float(neighbourhood.n_neighbours)
-    )
-    before = graph.node("CumSum", op.take(neighbourhood.counts, near), np.array(1), exclusive=1)
-    taken = passed - op.minimum(before, float(neighbourhood.n_neighbours))
-    score = -op.row_sums(distances * taken) / op.row_sums(taken)
+    fit = detector.model_
+    score = -Neighbours(fit.nearest, rows, fit.n_neighbours).mean(fit.n_neighbours)
     return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
@@ -156,17 +174,17 @@ def _(detector: OutlierClassifier, rows: Tensor) -> Outputs:
         high = value > op.take(thresholds, places)
         places = op.where(high, op.take(trees.right, places), op.take(trees.left, places))
     score = op.row_sums(op.take(trees.values, places)) / float(len(trees.roots))
-    return _of_valid(rows, Outputs(score, score - detector.offset_))
+    return _of_valid(rows, Outputs(score, score))
 
 
-def surprise(found: Surprise, scores: Tensor) -> Tensor:
-    """Return what a `Surprise` gives scores, (n,)."""
-    known, rows = found.shares.scores, found.shares.rows
-    edges = scores.graph.constant(np.append(known, np.nan))
-    tied = scores + TIE * found.excess
-    place = op.searched(tied.column, np.zeros(1, dtype=np.int64), np.array([len(known)]), edges).flat
-    beyond = op.minimum(op.maximum(float(known[0]) - scores, 0.0) / found.excess, LARGEST)
-    return beyond - op.take(np.log((1.0 + rows) / (1.0 + rows[-1])), place)
+def surprise(found: Surprise, readings: Tensor) -> Tensor:
+    """Return what a `Surprise` gives readings, (n,)."""
+    known, rows = found.readings, found.rows
+    edges = readings.graph.constant(np.append(-known[::-1], np.nan))
+    tied = readings - op.absolute(readings) * TIE
+    above = op.searched(-tied.column, np.zeros(1, dtype=np.int64), np.array([len(known)]), edges).flat
+    excess = op.minimum(op.maximum(readings - float(known[-1]), 0.0) / found.unit, LARGEST)
+    return log1p(excess) - op.take(np.log((1.0 + rows) / (1.0 + rows[-1])), above)
 
 
 def _squares(samples: FloatArray, rows: Tensor) -> Tensor:

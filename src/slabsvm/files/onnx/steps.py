@@ -215,17 +215,20 @@ def _(step: SimpleImputer, rows: Tensor) -> Tensor:
 
 @transformed.register
 def _(step: NormalScores, rows: Tensor) -> Tensor:
-    rows.graph.needs_doubles("projections are rounded as the rows are")
+    rows.graph.needs_doubles("ranks are told by the least difference")
     counts = np.array([len(values) for values in step.values_])
     starts = np.concatenate([[0], np.cumsum(counts + 1)[:-1]])
-    # Each piece from the value where it begins, and the first from the value where it ends.
-    begins = np.concatenate([np.append(values[:1], values) for values in step.values_])
-    heights = np.concatenate([np.append(scores[:1], scores) for scores in step.scores_])
-    points = zip(step.values_, step.scores_, 1.0 / step.scale_, strict=True)
-    slopes = np.concatenate([np.r_[end, np.diff(scores) / np.diff(values), end] for values, scores, end in points])
     edges = np.concatenate([np.append(values, np.nan) for values in step.values_])
-    place = op.searched(rows, starts, counts, rows.graph.constant(edges)) + starts
-    return op.take(heights, place) + op.take(slopes, place) * (rows - op.take(begins, place))
+    # How many values each row has reached: it equals the last of these, or lies in the gap behind it.
+    reached = op.searched(rows, starts, counts, rows.graph.constant(edges))
+    last = np.concatenate([np.append(values[:1], values) for values in step.values_])
+    scores = np.concatenate([np.append(scores[:1], scores) for scores in step.scores_])
+    gaps = np.concatenate(step.gaps_)
+    place = reached + starts
+    found = op.where(op.equal(op.take(last, place), rows), op.take(scores, place), op.take(gaps, place))
+    low, high = (np.array([values[end] for values in step.values_]) for end in (0, -1))
+    beyond: Tensor = (rows - op.minimum(op.maximum(rows, low), high)) / step.scale_
+    return found + beyond
 
 
 def width(model: Any) -> int:
@@ -236,7 +239,7 @@ def width(model: Any) -> int:
 
 
 def view_of(view: Any, rows: Tensor) -> Tensor:
-    """Return rows as `slabsvm.ensemble.combination.viewed` does: what overflows becomes the largest number."""
+    """Return rows as `slabsvm.ensemble.scales.viewed` does: what overflows becomes the largest number."""
     if view is None:
         return rows
     largest = float(np.finfo(rows.graph.dtype).max)
