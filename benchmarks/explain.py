@@ -30,7 +30,7 @@ from harness import JOBS, Benchmark, Case, Document, Options, Record, table
 from samples import DATA, read_table, table_files
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     KernelDensityDetector,
     KernelPCADetector,
     OneClassSlabSVM,
@@ -43,7 +43,7 @@ LEARNED, ASKED, RANDOM_ORDERS = 500, 60, 5
 FEW = 5
 ADDITIVE = partial(MinMaxScaler, clip=True)
 MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-    "AutoSlabSVM": (StandardScaler, AutoSlabSVM),
+    "AutoDetector": (StandardScaler, AutoDetector),
     "slab": (StandardScaler, OneClassSlabSVM),
     'slab, gamma "scale"': (StandardScaler, partial(OneClassSlabSVM, gamma="scale")),
     "one-class SVM": (StandardScaler, OneClassSVM),
@@ -101,7 +101,7 @@ def nearest_rows(file: Path) -> Record:
     """Return how far what reasons name is from what normal rows have, the mean over features."""
     train, test, normal = read_table(file)
     rows = np.random.default_rng(0).permutation(test[normal])[:NORMAL]
-    model = AutoSlabSVM().fit(train)
+    model = AutoDetector().fit(train)
     spread = train.std(axis=0)
     features = np.flatnonzero(spread > LEAST_SPREAD * np.abs(train).max(axis=0))
     ways: dict[str, Callable[[int], Any]] = {

@@ -27,7 +27,7 @@ from harness import Benchmark, Case, Document, Options, Record, interleaved, tab
 from samples import DATA, read_table, table_files
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
@@ -45,7 +45,7 @@ MODELS: dict[str, Any] = {
     'slab, gamma="scale"': OneClassSlabSVM(gamma="scale"),
     "slab, linear": OneClassSlabSVM(kernel="linear"),
     **{f"slab, {kernel}": OneClassSlabSVM(kernel=kernel) for kernel in HISTOGRAMS},
-    "averaged slabs": AutoSlabSVM(),
+    "AutoDetector": AutoDetector(),
     "one-class SVM": OneClassSVM(),
     "SVDD": SVDD(),
     "kernel PCA": KernelPCADetector(),

@@ -26,7 +26,7 @@ from sklearn.datasets import load_digits
 
 from harness import Benchmark, Case, Options, Record, Table, tables
 from leave_one_out import SETTINGS, TIGHT, refitted_scores
-from slabsvm import SVDD, AutoSlabSVM, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import SVDD, AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.left_out import left_out_scores, left_out_scores_of_groups
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.dual.solution import Status
@@ -42,7 +42,7 @@ MODELS = {
     "one-class SVM": OneClassSVM(),
     "SVDD": SVDD(),
     "kernel density": KernelDensityDetector(),
-    "AutoSlabSVM": AutoSlabSVM(),
+    "AutoDetector": AutoDetector(),
     "conformal": ConformalDetector(OneClassSVM(), alpha=0.1),
 }
 # Groups, rows in each, features, and how far rows of a group are apart beside groups.

@@ -1,29 +1,35 @@
-"""What a few known outliers are worth to AutoSlabSVM, beside two-class classifiers of the same rows.
+"""What a few known outliers are worth to AutoDetector, beside two-class classifiers of the same rows, and the rate.
 
     python benchmarks/known_outliers.py --data DIR [--draws N] [--rivals N] [--only WORD] [--jobs N]
     python benchmarks/known_outliers.py --read [--page docs/results/known-outliers.md]
 
 "labels": of each of the 81 tables (benchmarks/tabular.py) at most 800 training rows are learned. The anomalies among
 the test rows are divided at random into halves: known outliers come from the one, and the other is judged with at most
-500 normal test rows. Each draw has other rows and another division. The recall of models of few rows, whose threshold
-takes ten times the time, is measured in the first --recalls draws. "classifier alone" are the extra trees that learn
-the features and nothing else; "its member" is AutoSlabSVM's classifier by itself, which knows what other members say.
+500 normal test rows. Each draw has other rows and another division. "extra trees" are those of AutoDetector alone, and
+"rank average" is the mean of the ranks that the judged rows have by these trees and by AutoDetector without labels.
 
 "open set": of Letter 13 classes are positives, 2,000 rows of them; some rows of one other class are known outliers, and
 the rows of the 12 others, never labelled, are judged.
+
+"rate": the share of 4,000 new positives that is accepted, less `expected_recall_`, the mean of --rates draws. Known
+outliers are as the positives are, moved in each feature by a number of standard deviations: by 0 they are positives
+that were labelled by mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier
+from scipy.stats import rankdata
+from sklearn.base import ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
@@ -31,26 +37,59 @@ from sklearn.svm import SVC
 
 from harness import JOBS, Benchmark, Case, Document, Options, Record, table
 from samples import DATA, letters, read_table, table_files
-from slabsvm import AutoSlabSVM
+from slabsvm import AutoDetector, FitWarning
 from slabsvm.ensemble.known import OutlierClassifier
 
 LABELS = (1, 5, 10, 25)
 DRAWS = {
     "--draws": {"type": int, "default": 10, "metavar": "N", "help": "draws of rows [%(default)s]"},
     "--rivals": {"type": int, "default": 10, "metavar": "N", "help": "draws that rivals learn, too [%(default)s]"},
-    "--recalls": {"type": int, "default": 10, "metavar": "N", "help": "draws with recalls of few rows [%(default)s]"},
+    "--rates": {"type": int, "default": 40, "metavar": "N", "help": "draws of each rate [%(default)s]"},
 }
 LEARNED, JUDGED = 800, 500
-OURS, MEMBER, ALONE = "AutoSlabSVM", "its member", "classifier alone"
+OURS, ALONE, RANKS = "AutoDetector", "extra trees", "rank average"
 RIVALS: dict[str, ClassifierMixin] = {
     "HistGradientBoosting": HistGradientBoostingClassifier(class_weight="balanced", random_state=0),
     "SVC": SVC(class_weight="balanced"),
     "weighted kNN": KNeighborsClassifier(weights="distance"),
 }
-WAYS = (OURS, MEMBER, ALONE, *RIVALS)
+WAYS = (OURS, RANKS, ALONE, *RIVALS)
 # Worse by more than this is worse.
 LOST = 0.002
 KNOWN_CLASSES, KNOWN_ROWS, OF_ONE_CLASS = 13, 2000, (10, 25)
+Drawn = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+SHAPES: dict[str, Drawn] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "t, 2 degrees": lambda rng, shape: rng.standard_t(2, shape),
+}
+COPIES = "copies of learned rows"
+N_NEW = 4000
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Positives and known outliers, of which the rate is measured."""
+
+    features: int
+    rows: int
+    labels: int
+    shift: float | None  # in standard deviations; None: the outliers are copies of learned rows
+    shape: str = "normal"
+    classifier: ClassifierMixin | None = None
+
+
+RATES = (
+    *(Rate(features, 400, 10, 0.7) for features in (2, 3, 5, 10)),
+    *(Rate(3, rows, 10, 0.7) for rows in (100, 200, 1000)),
+    *(Rate(4, 400, labels, 0.0) for labels in (1, 5, 10, 25)),
+    *(Rate(features, rows, 25, 0.0) for features, rows in ((2, 100), (10, 100), (10, 1000))),
+    *(Rate(4, 400, labels, shift) for labels, shift in ((5, 1.5), (25, 1.5), (5, 3.0), (25, 3.0))),
+    *(Rate(features, 100, 25, 1.5) for features in (2, 10)),
+    *(Rate(4, 400, 10, shift, "t, 2 degrees") for shift in (0.0, 1.5)),
+    *(Rate(features, rows, 10, None) for features, rows in ((3, 100), (5, 400))),
+    *(Rate(3, rows, 10, 0.7, classifier=SVC()) for rows in (100, 400)),
+    Rate(3, 400, 10, 0.7, classifier=RandomForestClassifier(random_state=0)),
+)
 
 
 def drawn(file: Path, draw: int) -> tuple[np.ndarray, ...]:
@@ -67,28 +106,29 @@ def auroc(good: np.ndarray, bad: np.ndarray) -> float:
     return float(roc_auc_score(np.repeat([1, 0], [len(good), len(bad)]), np.concatenate([good, bad])))
 
 
-def labels(file: Path, draw: int, rivals: bool, recalls: bool) -> Iterator[Record]:
+def labels(file: Path, draw: int, rivals: bool) -> Iterator[Record]:
     """Give what each way makes of some known outliers."""
     train, known, good, bad = drawn(file, draw)
     good = good[:JUDGED]
     if not len(known):
         return
     scaler = StandardScaler().fit(train)
-    model = AutoSlabSVM().fit(train)
-    # Where the threshold comes from is nothing to the ranks.
-    judged = recalls or not model.model_.by_folds
-    untaught = AutoSlabSVM(calibration="auto" if judged else "training")
-    unlabelled, without = auroc(model.score_samples(good), model.score_samples(bad)), recall(model, good)
+    model = AutoDetector().fit(train)
+    untaught = [model.score_samples(good), model.score_samples(bad)]
+    without = recall(model, good)
+    ranks = model.model_.combination.views[-1].of
     for count in LABELS:
         if count > len(known):
             return
-        model = clone(untaught).fit(train, known_outliers=known[:count])
-        ranks, y = model.model_.combination.views[-1].transform, np.repeat([1, -1], [len(train), count])
-        alone = OutlierClassifier().fit(ranks(np.concatenate([train, known[:count]])), y)
+        model = AutoDetector().fit(train, known_outliers=known[:count])
+        y = np.repeat([1, -1], [len(train), count])
+        trees = OutlierClassifier().fit(ranks(np.concatenate([train, known[:count]])), y)
+        alone = [trees.score_samples(ranks(good)), trees.score_samples(ranks(bad))]
+        averaged = np.mean([rankdata(np.concatenate(scores)) for scores in (untaught, alone)], axis=0)
         found = {
             OURS: auroc(model.score_samples(good), model.score_samples(bad)),
-            MEMBER: auroc(model.member_p_values(good)[:, -1], model.member_p_values(bad)[:, -1]),
-            ALONE: auroc(alone.score_samples(ranks(good)), alone.score_samples(ranks(bad))),
+            RANKS: auroc(averaged[: len(good)], averaged[len(good) :]),
+            ALONE: auroc(*alone),
         }
         X = scaler.transform(np.concatenate([train, known[:count]]))
         for name, rival in RIVALS.items() if rivals else ():
@@ -100,14 +140,14 @@ def labels(file: Path, draw: int, rivals: bool, recalls: bool) -> Iterator[Recor
             "table": file.stem,
             "draw": draw,
             "labels": count,
-            "unlabelled": round(unlabelled, 4),
+            "unlabelled": round(auroc(*untaught), 4),
             "auroc": {name: round(value, 4) for name, value in found.items()},
-            "recall": round(recall(model, good), 4) if judged else None,
+            "recall": round(recall(model, good), 4),
             "recall_unlabelled": round(without, 4),
         }
 
 
-def recall(model: AutoSlabSVM, good: np.ndarray) -> float:
+def recall(model: AutoDetector, good: np.ndarray) -> float:
     return float((model.predict(good) == 1).mean())
 
 
@@ -122,7 +162,7 @@ def open_set(rows: np.ndarray, classes: np.ndarray, draw: int) -> Iterator[Recor
     same = rows[one[max(OF_ONE_CLASS) :]]
     for count in (0, *OF_ONE_CLASS):
         known = {"known_outliers": rows[one[:count]]} if count else {}
-        model = AutoSlabSVM().fit(train, **known)
+        model = AutoDetector().fit(train, **known)
         score = model.score_samples(good)
         yield {
             "section": "open set",
@@ -134,14 +174,52 @@ def open_set(rows: np.ndarray, classes: np.ndarray, draw: int) -> Iterator[Recor
         }
 
 
+def rate(one: Rate, n_draws: int) -> Record:
+    """Return by how much more is accepted than expected, the mean of draws and its standard error."""
+    less = []
+    for draw in range(n_draws):
+        rng = np.random.default_rng(draw)
+        positives = SHAPES[one.shape](rng, (one.rows + N_NEW, one.features))
+        X, new = positives[: one.rows], positives[one.rows :]
+        if one.shift is None:
+            outliers = X[rng.choice(one.rows, one.labels, replace=False)]
+        else:
+            outliers = SHAPES[one.shape](rng, (one.labels, one.features)) + one.shift
+        with warnings.catch_warnings(action="ignore", category=FitWarning):
+            model = AutoDetector(classifier=one.classifier).fit(X, known_outliers=outliers)
+        less.append(recall(model, new) - model.expected_recall_)
+    return {
+        "section": "rate",
+        "features": one.features,
+        "rows": one.rows,
+        "labels": one.labels,
+        "outliers": COPIES if one.shift is None else f"{one.shape}, {one.shift:+g}",
+        "classifier": "" if one.classifier is None else type(one.classifier).__name__,
+        "draws": n_draws,
+        "less": round(float(np.mean(less)), 4),
+        "error": round(float(np.std(less, ddof=1) / n_draws**0.5), 4),
+    }
+
+
 def report(document: Document) -> str:
     """Return the tables of what was measured."""
     records = document["records"]
     parts = []
-    for section, shown in (("labels", of_labels), ("open set", of_open_set)):
+    for section, shown in (("labels", of_labels), ("open set", of_open_set), ("rate", of_rates)):
         some = [record for record in records if record["section"] == section]
         parts += [shown(some)] if some else []
     return "\n\n".join(parts)
+
+
+def of_rates(records: list[Record]) -> str:
+    names = ("features", "rows", "labels", "outliers", "classifier")
+    rows = [
+        f"{' | '.join(str(record[name]) for name in names)} | {record['less']:+.3f} ({record['error']:.3f})"
+        for record in records
+    ]
+    draws = " and ".join(str(n) for n in sorted({record["draws"] for record in records}))
+    head = "features | rows | known outliers | from | classifier | accepted less expected (standard error)"
+    return table(f"{head}, {draws} draws", rows, "rrrllr")
 
 
 def by_table(records: list[Record], value: Any) -> np.ndarray:
@@ -163,8 +241,7 @@ def of_labels(records: list[Record]) -> str:
             gain = by_table(some, lambda r, way=way: r["auroc"][way] - r["unlabelled"])
             kept = ""
             if way == OURS:
-                judged = [record for record in some if record["recall"] is not None]
-                after, before = (by_table(judged, itemgetter(name)).mean() for name in ("recall", "recall_unlabelled"))
+                after, before = (by_table(some, itemgetter(name)).mean() for name in ("recall", "recall_unlabelled"))
                 kept = f"{after:.3f} ({before:.3f})"
             rows.append(
                 f"{count} | {way} | {n_tables} x {n_draws} | {gain.mean():+.3f} ({gain.std() / len(gain) ** 0.5:.3f}) "
@@ -190,12 +267,11 @@ def cases(options: Options) -> Iterator[Case]:
     files, found = table_files(options), letters(options)
     for draw in range(options.draws):
         for file in files:
-            yield (
-                f"labels, {draw}: {file.stem}",
-                partial(labels, file, draw, draw < options.rivals, draw < options.recalls),
-            )
+            yield f"labels, {draw}: {file.stem}", partial(labels, file, draw, draw < options.rivals)
         if found:
             yield f"open set, {draw}", partial(open_set, *found, draw)
+    for one in RATES:
+        yield f"rate, {one}", partial(rate, one, options.rates)
 
 
 if __name__ == "__main__":
@@ -204,6 +280,6 @@ if __name__ == "__main__":
         __doc__,
         cases,
         report,
-        keys=("section", "table", "draw", "labels"),
+        keys=("section", "table", "draw", "labels", "features", "rows", "outliers", "classifier"),
         arguments=DATA | DRAWS | JOBS,
     ).main()

@@ -1,12 +1,12 @@
 """Awkward rows: how far the recall of new rows is from the expected one, and what a fit costs.
 
-    python benchmarks/layouts.py [--only "recall, AutoSlabSVM, 300 rows"] [--rows N ...] [--draws N]
+    python benchmarks/layouts.py [--only "recall, AutoDetector, 300 rows"] [--rows N ...] [--draws N]
     python benchmarks/layouts.py --read --page docs/developers/layouts.md
 
 Each layout is a function that draws rows of one kind: drawn again they are new rows of the same kind. Recall: of each
 of some draws a model learns 50, 100 or 300 rows (KernelPCADetector 200), and its `expected_recall_` is taken from the
 share that it accepts of 4,000 fresh ones. Time: processor time of one thread to learn 4,000 rows (KernelPCADetector
-1,000) and to score as many others, the lesser of two turns. Models are at their defaults. All but AutoSlabSVM learn
+1,000) and to score as many others, the lesser of two turns. Models are at their defaults. All but AutoDetector learn
 standardised rows: by means and deviations of 2,000 other rows, since a scaler that learns from the rows which are left
 out knows them, and no left-out score does.
 
@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from harness import JOBS, Benchmark, Case, Document, Options, Record, table
-from slabsvm import AutoSlabSVM, KernelPCADetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import AutoDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 Array = np.ndarray
 Layout = Callable[[np.random.Generator, int], Array]
@@ -38,7 +38,7 @@ OF_KERNEL_PCA = {"recall": (200,), "time": (1000,)}
 # Further than this the expected recall is off; where no fit warned, it should be within three standard errors.
 OFF, ERRORS = 0.015, 3
 MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
-    "auto": ("AutoSlabSVM", AutoSlabSVM),
+    "auto": ("AutoDetector", AutoDetector),
     "one-class": ("OneClassSVM", OneClassSVM),
     "slab": ("OneClassSlabSVM", OneClassSlabSVM),
     "kernel PCA": ("KernelPCADetector", KernelPCADetector),

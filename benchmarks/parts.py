@@ -110,7 +110,7 @@ def cases(_: Options) -> Iterator[Case]:
     models: list[tuple[OneClassSlabSVM, OneClassSVM]] = []
     for n_rows in (1, 100, 1000, 10_000):
         yield f"prediction {n_rows}", partial(prediction, models, n_rows)
-    for name in ("OneClassSVM", "OneClassSlabSVM", "AutoSlabSVM"):
+    for name in ("OneClassSVM", "OneClassSlabSVM", "AutoDetector"):
         yield f"first fit {name}", partial(first_fit, name)
     for kind in (OnePlane, OneClassSlabSVM):
         for calibration in ("auto", "training"):

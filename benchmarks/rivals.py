@@ -156,10 +156,10 @@ def copod() -> Rival:
 
 
 RIVALS: dict[str, Callable[[], Rival]] = {
+    "kNN, two views": TwoViews,
     "kNN": lambda: Neighbors(fifth),
     "kNN, mean": lambda: Neighbors(mean_distance),
     "DTE-NP": lambda: Neighbors(diffusion_time),
-    "kNN, two views": TwoViews,
     "LOF": lambda: LocalOutlierFactor(novelty=True, contamination=OUTSIDE),
     "isolation forest": lambda: IsolationForest(contamination=OUTSIDE, random_state=0),
     "Gaussian mixture": Mixture,

@@ -1,15 +1,14 @@
-"""AutoSlabSVM on more rows than a kernel model is fitted on: it learns a sample, and all others put its threshold.
+"""AutoDetector on more rows than a kernel model is fitted on: it learns a sample, and all others put its threshold.
 
     python benchmarks/sampled.py [--only WORD] [--rows 1000000]
 
-Sections: sizes (what the fits and the pass that scores all others cost for samples of three sizes), file (a
+Sections: sizes (what fits of 10,000 rows to --rows cost, and of them the pass that scores all others), file (a
 memory-mapped float64 file, in a process of its own, with its peak memory; of --rows and ten times as many), dask (four
 workers, in processes). Rows are of six clouds in ten features, in units that differ.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 import time
@@ -22,10 +21,9 @@ from unittest.mock import patch
 import numpy as np
 
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, tables
-from slabsvm import AutoSlabSVM
-from slabsvm.ensemble.members import Sample
+from slabsvm import AutoDetector
+from slabsvm.ensemble.sample import Sample
 
-N_JOBS = os.cpu_count() or 1
 ROWS = 1_000_000
 UNITS = np.arange(1.0, 11.0)
 
@@ -46,33 +44,30 @@ def private_memory() -> int:
 
 def measured(X: Any, **parameters: Any) -> Record:
     """Return what a fit takes, the part that scores the rows that were not learned, and the recall on new rows."""
-    AutoSlabSVM().fit(rows(200, 3))  # compiles, or loads
     scores, seconds = Sample.scores, []
 
-    def timed(sample: Sample, own: Any, score: Any) -> Any:
+    def timed(sample: Sample, score: Any) -> Any:
         begin = time.perf_counter()
-        found = scores(sample, own, score)
+        found = scores(sample, score)
         seconds.append(time.perf_counter() - begin)
         return found
 
     begin, processor = time.perf_counter(), time.process_time()
     with patch.object(Sample, "scores", timed):
-        model = AutoSlabSVM(n_jobs=N_JOBS, **parameters).fit(X)
+        model = AutoDetector(**parameters).fit(X)
     whole, processor = time.perf_counter() - begin, time.process_time() - processor
     return {
         "m": model.n_samples_fit_,
-        "n_learned": len(model.sample_),
+        "n_learned": model.n_samples_fit_ if model.sample_ is None else len(model.sample_),
         "seconds": whole,
         "pass_seconds": sum(seconds),
         "cpu_seconds": processor,
-        "support_vectors": sum(len(getattr(member, "support_", ())) for member in model.members_),
-        "n_members": len(model.members_),
         "recall_of_new_less_nominal": float((model.predict(rows(200_000, 1)) == 1).mean() - model.recall),
     }
 
 
-def size(m: int, n_learned: int) -> Record:
-    return {"section": "sizes", **measured(rows(m, 0), max_fit_samples=n_learned)}
+def size(m: int) -> Record:
+    return {"section": "sizes", **measured(rows(m, 0))}
 
 
 def file(m: int) -> Record:
@@ -87,7 +82,6 @@ def file(m: int) -> Record:
 
 
 def fit_file(path: Path) -> Record:
-    AutoSlabSVM().fit(rows(200, 3))
     before, peak, done = private_memory(), [0], threading.Event()
 
     def watch() -> None:
@@ -119,29 +113,27 @@ def dask(m: int) -> Record:
 
 def cases(options: Options) -> Iterator[Case]:
     m = options.rows
-    for n_learned in (5_000, 10_000, 20_000):
-        yield f"sizes, {n_learned} learned", partial(size, m, n_learned)
+    for n_rows in sorted({10_000, 40_000, 100_000, m}):
+        yield f"sizes, {n_rows} rows", partial(size, n_rows)
     for times in (1, 10):
         yield f"file, {times * m} rows", partial(file, times * m)
     yield "dask", partial(dask, m)
 
 
-COMMON = (
-    "{m:,} | {n_learned:,} | {seconds:.0f} | {pass_seconds:.0f} | {cpu_seconds:.0f} | {n_members} | {support_vectors:,}"
-)
+COMMON = "{m:,} | {n_learned:,} | {seconds:.1f} | {pass_seconds:.1f} | {cpu_seconds:.1f}"
 RECALL = " | {recall_of_new_less_nominal:+.4f}"
-HEADS = "rows | learned | whole fit, s | of it the scoring pass | CPU s of this process | slabs | their support vectors"
+HEADS = "rows | learned | whole fit, s | of it the scoring pass | CPU s of this process"
 TABLES = [
-    Table(f"sizes: {HEADS} | recall less nominal", (COMMON + RECALL).format_map, "rrrrrrrr", section="sizes"),
+    Table(f"sizes: {HEADS} | recall less nominal", (COMMON + RECALL).format_map, "rrrrrr", section="sizes"),
     Table(
         f"file: {HEADS} | recall less nominal | file | memory before | most memory",
         (
             COMMON + RECALL + " | {file_megabytes:,.0f} MB | {megabytes_before:.0f} MB | {peak_megabytes:.0f} MB"
         ).format_map,
-        "rrrrrrrrrrr",
+        "rrrrrrrrr",
         section="file",
     ),
-    Table(f"Dask, 4 workers: {HEADS} | recall less nominal", (COMMON + RECALL).format_map, "rrrrrrrr", section="dask"),
+    Table(f"Dask, 4 workers: {HEADS} | recall less nominal", (COMMON + RECALL).format_map, "rrrrrr", section="dask"),
 ]
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@
     python benchmarks/tabular.py --read [--page docs/results/tabular.md]
 
 DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. A case is a method on a table,
-labelled "rivals, kNN: adbench-letter"; our own are "ours, ..." and "auto, ...". AutoSlabSVM without some of its
-members, "without, ...", shows what each kind is worth. Everything is at its defaults. Features are standardised; 90 %
-of normal rows are to be accepted, by the slab as many as its nus say.
+labelled "rivals, kNN: adbench-letter"; our own are "ours, ...". At most 2,000 rows are learned, drawn at random; tables
+that have more are measured with all of them, too ("all rows, ..."). "choices, ..." are AutoDetector with other numbers
+of neighbours and other weights, with all rows. Everything is at its defaults. Features are standardised; 90 % of
+normal rows are to be accepted, by the slab as many as its nus say.
 Seconds are processor time of one thread. ECOD and COPOD need `pip install ".[benchmarks]"`.
 """
 
@@ -15,10 +16,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from unittest.mock import patch
 
 import numpy as np
 from scipy.stats import kurtosis
@@ -31,14 +33,15 @@ from rivals import HAS_PYOD, OUTSIDE, PYOD, RIVALS, Rival
 from samples import DATA, read_table, table_files
 from slabsvm import (
     SVDD,
-    AutoSlabSVM,
+    AutoDetector,
     KernelDensityDetector,
     KernelPCADetector,
     NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
 )
-from tabular_report import report
+from slabsvm.ensemble import readings
+from tabular_report import ALL, AUTO, CHOICES, MOST_ROWS, SOME, report
 
 # What takes longer is timed once, other things twice: what compiles or loads at first is not counted.
 BRIEF = 5.0
@@ -61,49 +64,42 @@ class Method:
     nominal: float = 1 - OUTSIDE
 
 
-class Without(AutoSlabSVM):
-    """AutoSlabSVM without members of a kind, one of `KINDS`."""
+@dataclass
+class Chosen:
+    """AutoDetector with other constants of `slabsvm.ensemble.readings`."""
 
-    kind: str = ""
+    constants: dict[str, Any]
+    model: AutoDetector = field(default_factory=AutoDetector)
 
-    def _roles(self, training: Any, n_views: int) -> Iterator[Any]:
-        kept = [role for role in super()._roles(training, n_views) if not KINDS[self.kind](role)]
-        total = sum(role.weight for role in kept)
-        return (replace(role, weight=role.weight / total) for role in kept)
+    def fit(self, X: np.ndarray) -> Self:
+        with patch.multiple(readings, **self.constants):
+            self.model.fit(X)
+        return self
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        with patch.multiple(readings, **self.constants):
+            return self.model.decision_function(X)
 
 
-def without(kind: str) -> AutoSlabSVM:
-    model = Without()
-    model.kind = kind
-    return model
-
-
-KINDS: dict[str, Callable[[Any], bool]] = {
-    "one-class SVMs": lambda role: isinstance(role.detector, OneClassSVM),
-    "neighbours": lambda role: isinstance(role.detector, NeighboursDetector) and role.columns is None,
-    "thirds": lambda role: role.columns is not None,
-    "normal scores": lambda role: role.view == 1,
-    "standardised": lambda role: role.view == 0,
-}
 SLAB = OneClassSlabSVM()
 SLAB_ASKED = round(1 - SLAB.nu_lower - SLAB.nu_upper, 4)
 METHODS = (
     *(Method("rivals", name, make) for name, make in RIVALS.items()),
     *(Method("rivals", name, make) for name, make in PYOD.items() if HAS_PYOD),
+    Method("ours", AUTO, AutoDetector),
     Method("ours", "slab", OneClassSlabSVM, SLAB_ASKED),
     Method("ours", "one-class SVM", OneClassSVM),
     Method("ours", "SVDD", SVDD),
     Method("ours", "kernel PCA", KernelPCADetector),
     Method("ours", "kernel density", KernelDensityDetector),
-    Method("auto", "AutoSlabSVM", AutoSlabSVM),
     Method("ours", "neighbours", NeighboursDetector),
-    *(Method("without", f"without {kind}", partial(without, kind)) for kind in KINDS),
 )
+VARIANTS = tuple(Method("choices", name, partial(Chosen, constants)) for name, constants in CHOICES.items())
 
 
-def measure(method: Method, file: Path) -> Record:
+def measure(method: Method, file: Path, learned: str) -> Record:
     """Learn a table's normal rows; return how the test rows rank and are decided, and the seconds."""
-    train, test, normal = read(file)
+    train, test, normal = read(file, learned)
     model = method.make()
     with threadpool_limits(limits=1):
         fit, _ = timed(lambda: model.fit(train))
@@ -118,6 +114,7 @@ def measure(method: Method, file: Path) -> Record:
     }
     return {
         "table": file.stem,
+        "learned": learned,
         "method": method.name,
         "nominal": method.nominal,
         **{name: round(float(value), 4) for name, value in found.items()},
@@ -128,7 +125,7 @@ def measure(method: Method, file: Path) -> Record:
 
 def describe(file: Path) -> Record:
     """Return what kind of table it is; of its features' excess kurtoses the largest."""
-    train, test, _ = read(file)
+    train, test, _ = read(file, ALL)
     return {
         "table": file.stem,
         "rows": len(train),
@@ -139,9 +136,11 @@ def describe(file: Path) -> Record:
     }
 
 
-def read(file: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read(file: Path, learned: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows to learn and those to judge, scaled by the former, and which of the latter are normal."""
     train, test, normal = read_table(file)
+    if learned == SOME and len(train) > MOST_ROWS:
+        train = np.random.default_rng(0).permutation(train)[:MOST_ROWS]
     scaler = StandardScaler()
     return scaler.fit_transform(train), scaler.transform(test), normal
 
@@ -160,11 +159,17 @@ def cases(options: Options) -> Iterator[Case]:
     if not HAS_PYOD:
         print(f"{' and '.join(PYOD)} are left out: PyOD is not installed.", file=sys.stderr)
     files = table_files(options)
+    many = [file for file in files if len(read_table(file)[0]) > MOST_ROWS]
     for file in files:
         yield f"table: {file.stem}", partial(describe, file)
     for method in METHODS:
         for file in files:
-            yield f"{method.group}, {method.name}: {file.stem}", partial(measure, method, file)
+            yield f"{method.group}, {method.name}: {file.stem}", partial(measure, method, file, SOME)
+        for file in many:
+            yield f"all rows, {method.name}: {file.stem}", partial(measure, method, file, ALL)
+    for method in VARIANTS:
+        for file in files:
+            yield f"choices, {method.name}: {file.stem}", partial(measure, method, file, ALL)
 
 
 if __name__ == "__main__":
@@ -173,7 +178,7 @@ if __name__ == "__main__":
         __doc__,
         cases,
         report,
-        keys=("table", "method"),
+        keys=("table", "learned", "method"),
         whole=lambda options: HAS_PYOD or bool(options.only),
         arguments=DATA | JOBS,
         packages=("pyod",) if HAS_PYOD else (),

@@ -5,16 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness import Document, Record, table
 from ranking import Ranking, draw, ranking
 
-BASELINE, SLAB, AUTO = "kNN", "slab", "AutoSlabSVM"
+BASELINE, UNIT, SLAB, AUTO = "kNN, two views", "kNN", "slab", "AutoDetector"
 OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", AUTO)
-# AutoSlabSVM without some of its members is shown beside itself alone.
-WITHOUT = "without "
+# So many rows are learned, or all of them.
+MOST_ROWS, SOME, ALL = 2000, "2,000", "all"
+# Other constants of slabsvm.ensemble.readings than AutoDetector has.
+CHOICES: dict[str, dict[str, Any]] = {
+    "10 nearest": {"NEAREST": 10},
+    "40 nearest": {"NEAREST": 40},
+    "ratio of 3 to 6": {"FEW": 3, "AROUND": 6},
+    "ratio of 10 to 20": {"FEW": 10, "AROUND": 20},
+    "no ratio": {"WEIGHTS": np.array([1.0, 1.0, 0.0])},
+    "ratio counts 1": {"WEIGHTS": np.array([1.0, 1.0, 1.0])},
+    "no nearest row": {"WEIGHTS": np.array([0.0, 1.0, 0.5])},
+    "no mean of 20": {"WEIGHTS": np.array([1.0, 0.0, 0.5])},
+}
 SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-"}
 MEASURES = {"AUROC": "auroc", "AUPR": "aupr", "MCC": "mcc"}
 MANY_FEATURES = 10
@@ -41,8 +53,8 @@ class Results:
 
     @cached_property
     def are_whole(self) -> bool:
-        """Whether the baseline and the tables' kinds are there, as after a part of a run they are not."""
-        return BASELINE in self.methods and all((None, name) in self._by_name for name in self.tables)
+        """Whether both baselines and the tables' kinds are there, as after a part of a run they are not."""
+        return {BASELINE, UNIT} <= set(self.methods) and all((None, name) in self._by_name for name in self.tables)
 
     @cached_property
     def tables(self) -> list[str]:
@@ -61,24 +73,32 @@ class Results:
         return ranking({method: self.of(method, what) for method in self.methods})
 
 
-def split(document: Document) -> tuple[Results, Results]:
-    """Return the results of all methods, and those of AutoSlabSVM without some of its members beside itself."""
+def split(document: Document) -> tuple[Results, Results, Results]:
+    """Return the results of at most 2,000 rows, those of all rows where there are more, and those of other choices."""
     records = document["records"]
-    parts = [record for record in records if record.get("method", "").startswith(WITHOUT)]
-    whole = [record for record in records if record.get("method") in (None, BASELINE, AUTO)]
-    return Results([record for record in records if record not in parts]), Results([*whole, *parts])
+    kinds = [record for record in records if "method" not in record]
+    some = [record for record in records if record.get("learned") == SOME]
+    every = [record for record in records if record.get("learned") == ALL]
+    chosen = [record for record in every if record["method"] in CHOICES]
+    many = [record for record in every if record["method"] not in CHOICES]
+    auto = {record["table"]: record for record in (*some, *many) if record["method"] == AUTO}
+    return Results([*kinds, *some]), Results([*kinds, *many]), Results([*auto.values(), *chosen])
 
 
 def report(document: Document) -> str:
-    results, parts_of = split(document)
-    if not results.methods:
-        return f"{len(document['records'])} records."
-    n_of = {source: sum(name.startswith(prefix) for name in results.tables) for source, prefix in SOURCES.items()}
-    parts = [f"{len(results.tables)} tables, {' and '.join(f'{n} of {source}' for source, n in n_of.items())}."]
-    if results.are_whole:
-        parts += [quality(results), kinds(results)]
-    if len(parts_of.methods) > 2:
-        parts.append(members(parts_of))
+    some, many, choices = split(document)
+    parts = []
+    for results, learned in ((some, f"at most {MOST_ROWS:,} rows are learned"), (many, "all rows are learned")):
+        if results.methods:
+            n_of = {one: sum(name.startswith(prefix) for name in results.tables) for one, prefix in SOURCES.items()}
+            of = " and ".join(f"{n} of {source}" for source, n in n_of.items())
+            parts.append(f"{len(results.tables)} tables, {of}; {learned}.")
+        if results.are_whole:
+            parts.append(quality(results))
+    if some.are_whole:
+        parts.append(kinds(some))
+    if AUTO in choices.methods and len(choices.methods) > 1:
+        parts.append(of_choices(choices))
     return "\n\n".join(parts)
 
 
@@ -93,12 +113,12 @@ def quality(results: Results) -> str:
         means = (f"{results.of(method, what).mean():.3f} ({ranks[what][method]:.1f})" for what in MEASURES.values())
         off = np.sort(np.abs(results.of(method, "recall") - results.of(method, "nominal")))
         worst = off[-max(1, len(off) // 10) :].mean()
-        costs = (ratio(np.median(results.of(method, what) / results.of(BASELINE, what))) for what in ("fit", "score"))
+        costs = (ratio(np.median(results.of(method, what) / results.of(UNIT, what))) for what in ("fit", "score"))
         cells = (*means, above(results, method, "auroc"), f"{off.mean():.3f} ({worst:.3f})", *costs)
         rows.append(f"{method} | {' | '.join(cells)}")
     head = " | ".join(f"{name} (rank)" for name in MEASURES)
-    head += f" | AUROC less {BASELINE}'s (won-lost) | recall off (worst tenth)"
-    return table(f"mean | {head} | fit, {BASELINE}'s = 1 | score, {BASELINE}'s = 1", rows)
+    head += " | AUROC less kNN's in two views (won-lost) | recall off (worst tenth)"
+    return table(f"mean | {head} | fit, {UNIT}'s = 1 | score, {UNIT}'s = 1", rows)
 
 
 def above(results: Results, method: str, what: str, some: np.ndarray | slice = slice(None)) -> str:
@@ -126,29 +146,33 @@ def kinds(results: Results) -> str:
         "fewer than nine rows in ten distinct": repeating,
         "a feature's excess kurtosis 100 and more": heavy,
         "neither of these two": ~repeating & ~heavy,
-        f"AUROC of {BASELINE} below .65": ease < 0.65,
-        f"AUROC of {BASELINE} .65 to .9": (ease >= 0.65) & (ease < 0.9),
-        f"AUROC of {BASELINE} .9 and more": ease >= 0.9,
+        "its AUROC below .65": ease < 0.65,
+        "its AUROC .65 to .9": (ease >= 0.65) & (ease < 0.9),
+        "its AUROC .9 and more": ease >= 0.9,
     }
-    shown = [method for method in (SLAB, AUTO) if method in results.methods]
+    shown = [method for method in (AUTO, SLAB, "one-class SVM") if method in results.methods]
     lines = []
     for name, group in groups.items():
         cells = (above(results, method, "auroc", group) for method in shown)
         lines.append(f"{name} | {group.sum()} | {' | '.join(cells)}")
-    return table(f"AUROC less {BASELINE}'s (won-lost) | tables | {' | '.join(shown)}", lines)
+    return table(f"AUROC less kNN's in two views (won-lost) | tables | {' | '.join(shown)}", lines)
 
 
-def members(results: Results) -> str:
-    """Return the means of AutoSlabSVM, and of the same without some of its members."""
+def of_choices(results: Results) -> str:
+    """Return by how much other numbers of neighbours and other weights are above what AutoDetector has."""
     rows = []
-    for method in (AUTO, *(name for name in results.methods if name.startswith(WITHOUT))):
-        cells = [f"{results.of(method, what).mean():.4f}" for what in MEASURES.values()]
-        off = np.abs(results.of(method, "recall") - results.of(method, "nominal")).mean()
-        rows.append(f"{method} | {' | '.join(cells)} | {off:.3f}")
-    return table(f"members | {' | '.join(MEASURES)} | recall off by", rows)
+    for method in results.methods:
+        cells = []
+        for what in MEASURES.values():
+            less = results.of(method, what) - results.of(AUTO, what)
+            error = less.std(ddof=1) / len(less) ** 0.5
+            is_own = method == AUTO
+            cells.append(f"{results.of(AUTO, what).mean():.4f}" if is_own else f"{less.mean():+.4f} ({error:.4f})")
+        rows.append(f"{method} | {' | '.join(cells)}")
+    return table(f"{len(results.tables)} tables, all rows | {' | '.join(MEASURES)}", rows)
 
 
 def picture(document: Document, file: Path) -> None:
     """Draw the mean ranks by each measure and what cannot be told apart."""
-    results, _ = split(document)
+    results, _, _ = split(document)
     draw({name: results.ranking(what) for name, what in MEASURES.items()}, OURS, file)
