@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from slabsvm import AutoSlabSVM
+from slabsvm import AutoDetector
 from slabsvm.display import draw_explanation
 from slabsvm.display.palette import INK, KNOWN, NOVEL, SAND, SEQUENCE
 
@@ -33,7 +33,7 @@ learned.scatter(*good[drawn].to_numpy().T, s=9, color=KNOWN)
 # %%
 # The model says of each place how many good rows are as far out: its p-value. Darker is
 # where at least half are, and pale where a tenth is: what lies beyond is rejected.
-two = AutoSlabSVM(recall=0.9).fit(good[drawn].to_numpy())
+two = AutoDetector(recall=0.9).fit(good[drawn].to_numpy())
 across, up = np.meshgrid(np.linspace(40, 260, 150), np.linspace(-0.02, 0.35, 150))
 places = np.column_stack([across.ravel(), up.ravel()])
 p_values = two.p_values(places).reshape(across.shape)
@@ -58,7 +58,7 @@ verdicts.legend(loc="upper left")
 # With all 30 measurements. A learned row has made the model fit itself, and scores
 # higher than a new one would: each is scored by the model without it, too, and the
 # threshold leaves a tenth of *these* scores out.
-model = AutoSlabSVM(recall=0.9).fit(good)
+model = AutoDetector(recall=0.9).fit(good)
 _, threshold = plt.subplots(figsize=(7, 3.2), layout="constrained")
 bins = np.linspace(-4, 2.5, 27)
 scores = {

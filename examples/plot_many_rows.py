@@ -1,7 +1,7 @@
 """Rows that do not fit in memory
 ==============================
 
-``AutoSlabSVM`` reads rows where they are, a stretch at a time. It learns a sample of
+``AutoDetector`` reads rows where they are, a stretch at a time. It learns a sample of
 them, and all others put its threshold.
 """
 
@@ -14,14 +14,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
 
-from slabsvm import AutoSlabSVM
+from slabsvm import AutoDetector
 from slabsvm.display import SlabBoundaryDisplay
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "rows.npy"
     np.save(path, make_moons(100_000, noise=0.1, random_state=0)[0])
     rows = np.load(path, mmap_mode="r")
-    model = AutoSlabSVM(max_fit_samples=1000).fit(rows)
+    model = AutoDetector(max_rows=1000).fit(rows)
     del rows  # on some systems a file that is mapped cannot be removed
 
 new = make_moons(50_000, noise=0.1, random_state=1)[0]

@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm import AutoSlabSVM, OneClassSlabSVM
+from slabsvm import AutoDetector, OneClassSlabSVM
 from slabsvm.display import draw_scores
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -31,14 +31,10 @@ draw_scores(slab, malignant, figure=plt.figure(figsize=(6.6, 3.4)))
 # learned rows that the planes keep is what you may expect of new benign ones, since
 # each was left out for its own score.
 #
-# Several detectors at once
-# -------------------------
+# Without planes
+# --------------
 #
-# ``AutoSlabSVM`` asks several detectors, in two views of the features. Each that sees
-# all features is a small panel, and the mean score stands above them.
-both = plt.figure(figsize=(6.6, 6.4))
-auto = AutoSlabSVM(recall=0.9).fit(benign)
-draw_scores(auto, malignant, figure=both)
-
-# %%
-# Each asks whether rows like it were learned. The mean needs no labels to be chosen.
+# ``AutoDetector`` has no planes: its score is minus the mean surprise of three readings
+# of the nearest rows, in two views of the features.
+auto = AutoDetector(recall=0.9).fit(benign)
+draw_scores(auto, malignant, figure=plt.figure(figsize=(6.6, 3.4)))

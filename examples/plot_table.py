@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from slabsvm import AutoSlabSVM, TableEncoder
+from slabsvm import AutoDetector, TableEncoder
 
 rng = np.random.default_rng(0)
 wood = rng.choice(["oak", "pine"], size=400, p=[0.3, 0.7])
@@ -30,7 +30,7 @@ parts = pd.DataFrame(
     }
 )
 encoder = TableEncoder()
-model = AutoSlabSVM(recall=0.9).fit(encoder.fit_transform(parts))
+model = AutoDetector(recall=0.9).fit(encoder.fit_transform(parts))
 
 # %%
 # Six new parts. The third weighs no more than good parts do, but it is of pine.

@@ -96,16 +96,16 @@
 
   /** Where a threshold is kept above the limit, which this share of samples scores when alone. */
   const unreached = (alone, expected, nominal, remedy) =>
-    `${percent(alone)} of the training samples are out of the kernel's reach of all others: their leave-one-out ` +
-    "score is that of a row infinitely far away. Such rows are never accepted. Expect " +
+    `${percent(alone)} of the training samples are out of the kernel's reach of all others: where they are not ` +
+    "learned they score like a row infinitely far away. Such rows are never accepted. Expect " +
     `${percent(expected)} of new positives to be accepted, where nu asks for ${percent(nominal)}. Use ` +
     `${remedy}, or scale the features, for example with StandardScaler.`;
 
   /** Where the row whose kernel values are all 0 is accepted. */
   const unlikeAll = (alone) =>
     "A row whose kernel values with all training samples are 0 is accepted. If the kernel falls off with distance, " +
-    `every row far away is such a row. ${percent(alone)} of the training samples score no more than it by ` +
-    "leave-one-out. Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such rows outside.";
+    `every row far away is such a row. ${percent(alone)} of the training samples score no more than it where ` +
+    "they are not learned. Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such rows outside.";
 
   /** Where rows larger than all samples in every feature are accepted. */
   const beyondAll = (far, kernel) =>
