@@ -25,7 +25,7 @@ from slabsvm.ensemble.scales import are_counts
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.sources import FEW, folds
-from slabsvm.fitted.threshold import calibration_by
+from slabsvm.fitted.threshold import Calibration, calibration_by
 from slabsvm.fitted.training import (
     Training,
     checked_weights,
@@ -37,7 +37,7 @@ from slabsvm.fitted.training import (
     source_of,
 )
 from slabsvm.fitted.warnings import FitWarning, too_uneven
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic, seed_of
@@ -300,10 +300,10 @@ class AutoDetector(Detector):
 
     def _learn(self, training: Training) -> CombinedModel:
         judges = training.judges or training
-        n_judges, sample = len(judges.weights), training.sample if isinstance(training, Drawn) else None
+        sample = training.sample if isinstance(training, Drawn) else None
         learned, out = training, np.zeros(len(training.weights), dtype=bool)
         if sample is None:
-            out[:n_judges] = self._learned(judges)[1]
+            out[: len(judges.weights)] = self._learned(judges)[1]
             learned = training.without(out, self._distinct) if out.any() else training
         by_themselves = sample is None and self._left_out(out)
         # Folds leave groups out of the views and of what is usual, too; and of few rows each.
@@ -320,21 +320,7 @@ class AutoDetector(Detector):
             known, own = self._known(learned, combination, done)
             combination = Combination(views, known)
             surprise = combination.with_known(surprise, own)
-        if self.calibration == "training":
-            scores = combination(judges.X)
-        elif sample is not None:
-            scores = sample.scores(combination)
-        elif by_themselves:
-            scores = learned.by_row(-surprise)[:n_judges]
-        else:
-            scores, held_out = np.full(n_judges, np.nan), out[:n_judges]
-            scores[held_out] = combination(judges.X[held_out])
-        judging = ~np.isnan(scores)
-        if sample is None or self.calibration == "training":
-            calibration = judges.calibration(judging, held_out=bool(out.any()))
-        else:
-            weights = np.ones(len(scores)) if sample.source.weights is None else sample.source.weights
-            calibration = calibration_by(judging, weights, None, counted=None)
+        scores, calibration = self._judged(training, combination, out, learned.by_row(-surprise))
         offset = calibration.quantile(scores[calibration.rows], 1.0 - self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
@@ -350,6 +336,28 @@ class AutoDetector(Detector):
             n_groups=None if judges.groups is None else judges.groups.count,
             **{"calibration_masses": None, **calibrated},
         )
+
+    def _judged(
+        self, training: Training, combination: Combination, out: BoolArray, left_out: FloatArray
+    ) -> tuple[FloatArray, Calibration]:
+        """Return the scores of rows that were given, (n_rows,), NaN of those that do not judge, and what these say.
+
+        out, a mask of rows of training, is what was held out; left_out are scores of rows without themselves.
+        """
+        judges = training.judges or training
+        n = len(judges.weights)
+        if self.calibration == "training":
+            scores = combination(judges.X)
+        elif isinstance(training, Drawn):
+            source, scores = training.sample.source, training.sample.scores(combination)
+            weights = np.ones(len(scores)) if source.weights is None else source.weights
+            return scores, calibration_by(~np.isnan(scores), weights, None, counted=None)
+        elif out.any():
+            scores = np.full(n, np.nan)
+            scores[out[:n]] = combination(judges.X[out[:n]])
+        else:
+            scores = left_out[:n]
+        return scores, judges.calibration(~np.isnan(scores), held_out=bool(out.any()))
 
     def _by_folds(
         self, training: Training, parts: list[tuple[FloatArray, FloatArray]], done: Callable[[], object]
