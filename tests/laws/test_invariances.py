@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import strategies
 import tolerances
+from hypothesis import assume
 from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
 from strategies import FAMILY, Problem, drawn, plainly
 
-from slabsvm import SVDD, KernelPCADetector, OneClassSlabSVM
+from slabsvm import SVDD, KernelPCADetector, NeighboursDetector, OneClassSlabSVM
 
 pytestmark = pytest.mark.numeric
 
@@ -69,7 +70,8 @@ def test_the_order_of_rows_changes_no_bit(problem: Problem, model: Any, random: 
     ],
 )
 def test_rows_given_twice_at_half_their_weights_teach_the_same_to_the_last_bit(problem: Problem, model: Any) -> None:
-    # Where one of them is left out, the other stays.
+    # Where one of them is left out, the other stays. Copies are neighbours of each other.
+    assume(model is not NeighboursDetector)
     weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
     one, twice = (
         attempted(lambda X=X, w=w: model(**problem.kernel_of(model), calibration="training").fit(X, sample_weight=w))

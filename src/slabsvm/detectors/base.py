@@ -151,9 +151,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             Non-negative; 0 leaves the row out. Whole numbers are counts: a weight of 2 equals two identical rows, and
             where the threshold is put one of them leaves at a time. Other weights say how much a row matters, and it
             leaves whole. What is learned depends on the ratios of weights alone (but for SVDD's C, a bound for a weight
-            of 1). `AutoDetector` and `NeighboursDetector` take whole multiples of the least weight for counts. If whole
-            numbers say how much rows matter instead, new rows that repeat none are rejected too often: use
-            `ConformalDetector`, which sets the threshold from held-out rows.
+            of 1). In `AutoDetector` and `NeighboursDetector` a row's copies are its neighbours. If whole numbers say
+            how much rows matter instead, new rows that repeat none are rejected too often: use `ConformalDetector`,
+            which sets the threshold from held-out rows.
 
         Returns
         -------
