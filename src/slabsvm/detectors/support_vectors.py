@@ -19,8 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
-from slabsvm.dual.active_set import polished
-from slabsvm.dual.left_out import left_out_scores, left_out_scores_of_groups
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.fitted import diagnosis, warnings
@@ -36,6 +34,8 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
+from slabsvm.solvers import loop
+from slabsvm.solvers.small import LARGEST, Leaving, LeftOut, solve_small
 
 
 @parameters
@@ -198,26 +198,30 @@ class SupportVectorDetector(KernelDetector):
         learned, out = self._learned(training, np.inf if self._by_folds else EXACT)
         kernel, gram = self._known(learned)
         # The solver, left-out scores and warnings then read the same values.
-        gram = gram.held() if gram.n_samples <= SMALL else gram
+        gram = gram.held() if gram.n_samples <= LARGEST else gram
         # C bounds multipliers by weights: those of all rows, of which some were held out.
         share = training.weights.sum() / learned.weights.sum()
         dual = self._dual(learned.distinct.weights * share, kernel, gram)
-        solution = self._solve(dual, gram)
-        held = gram
-        # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
-        bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
-        exact = self.calibration == "auto" and gram.n_samples <= EXACT
-        if exact and bounded and self.max_iter < 0 and solution.converged:
-            held = gram.held()
-            solution = polished(dual, held, solution)
-        return self._read_off(training, learned, out, Solved(kernel, held, dual, solution))
+        exact = self.calibration == "auto" and gram.n_samples <= EXACT and not dual.linear.any()
+        solution, left_out = self._solve(dual, gram, self._leaving(learned) if exact else None)
+        return self._read_off(training, learned, out, Solved(kernel, gram, dual, solution, left_out))
 
-    def _solve(self, dual: Dual, gram: Gram) -> Solution:
-        from slabsvm.solvers import loop
+    def _leaving(self, learned: Training) -> Leaving:
+        """Return what is left out: a row of each sample, or the groups."""
+        return Leaving(learned.stays) if learned.groups is None else Leaving(groups=list(learned.groups))
 
-        solution = loop.solve(
-            dual, gram, tol=float(self.tol), max_iter=self.max_iter, cache_bytes=float(self.cache_size) * 1e6
-        )
+    def _solve(self, dual: Dual, gram: Gram, leaving: Leaving | None) -> tuple[Solution, LeftOut | None]:
+        """Return the solution, and scores without what leaves, of no more than LARGEST samples."""
+        left_out, tol = None, float(self.tol)
+        if gram.n_samples <= LARGEST:
+            optimum = leaving is not None or gram.n_samples <= SMALL
+            solution, left_out = solve_small(
+                dual, gram, tol=tol, max_iter=self.max_iter, optimum=optimum, leaving=leaving
+            )
+        else:
+            solution = loop.solve(
+                dual, gram, tol=tol, max_iter=self.max_iter, cache_bytes=float(self.cache_size) * 1e6
+            )
         if not solution.converged:
             warn(
                 f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "
@@ -227,7 +231,7 @@ class SupportVectorDetector(KernelDetector):
             )
         elif text := unresolved(dual, gram, solution, model=type(self).__name__, tol=self.tol, kernel=self.kernel):
             warn(text, ConvergenceWarning)
-        return solution
+        return solution, left_out
 
     def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
         """Return what follows from a solution: learned is what was learned of training, and out which rows were not."""
@@ -297,17 +301,13 @@ class SupportVectorDetector(KernelDetector):
         if self._left_out(out) and (dual.linear.any() or gram.n_samples > EXACT):
             scores = self._scores_by_folds(training, solved)
             return Unseen.of(training, scores, scores)
-        if self.calibration == "auto" and gram.n_samples <= EXACT:
-            if learned.groups is not None:
-                pairs = list(learned.groups)
-                scores = learned.by_row(np.concatenate(left_out_scores_of_groups(dual, gram, solution, pairs)))
-                outer = scores.copy()
-            else:
-                left = left_out_scores(dual, gram, solution, learned.stays)
+        if solved.left_out is not None:
+            left = whole = solved.left_out.scores
+            if learned.groups is None:
                 # A new row that repeats a learned one scores what the whole model gives it.
                 larger = dual.side * np.maximum(dual.side * solution.scores, dual.side * left)
                 whole = np.where(learned.n_copies > 1, larger, left)
-                scores, outer = learned.by_row(left), learned.by_row(whole)
+            scores, outer = learned.by_row(left), learned.by_row(whole)
         if out.any():
             scores[out] = outer[out] = self._new_scores(expansion, training.X[out], solved)
         return Unseen.of(training, scores, outer, held_out=bool(out.any()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.gram.base import ROUNDING_GAP
 from slabsvm.runtime.arrays import FloatArray
@@ -107,8 +106,6 @@ class Solution:
     status : Status
     history : tuple of (int, float)
         After each round: samples worked on, and the relative gap.
-    face : Face or None
-        The face that the solution lies on, with its factor, where the solver has it.
     """
 
     multipliers: FloatArray
@@ -120,7 +117,6 @@ class Solution:
     iterations: int
     status: Status
     history: tuple[tuple[int, float], ...] = field(default=(), repr=False)
-    face: Face | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -138,9 +134,8 @@ def certified(
     resolution: float = ROUNDING_GAP,
     history: tuple[tuple[int, float], ...] = (),
     rounding: float = 0.0,
-    face: Face | None = None,
 ) -> Solution:
-    """Return the Solution at a point, and on a face where that is known; its status is read off the gap.
+    """Return the Solution at a point; its status is read off the gap.
 
     The gap is reported no smaller than what the rounding of the scores can hide in it.
     """
@@ -159,5 +154,4 @@ def certified(
         iterations=iterations,
         status=status,
         history=history,
-        face=face,
     )

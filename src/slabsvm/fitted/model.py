@@ -23,6 +23,7 @@ from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import FOR_TRAINING, Array, Choice, Number, Places, cached_property
+from slabsvm.solvers.small import LeftOut
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
@@ -106,6 +107,7 @@ class Solved:
     gram: Gram
     dual: Dual
     solution: Solution
+    left_out: LeftOut | None = None  # scores without each row or group, where they are exact
 
     @cached_property
     def beta(self) -> FloatArray:

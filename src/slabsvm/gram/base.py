@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf
 
+from slabsvm.core import LANES
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Where w = 0 is optimal, no gap below this share of the largest objective that the boxes allow can be told from
@@ -132,6 +133,14 @@ class Gram(ABC):
     def held(self) -> Gram:
         """Return the same K in the form that many products are cheapest with."""
 
+    def padded(self) -> FloatArray:
+        """Return K in rows that the core takes, (m, padded): padded is the next multiple of LANES, with zeros."""
+        m = self.n_samples
+        rows = np.zeros((m, -(-m // LANES) * LANES))
+        self.block(np.arange(m), None, out=rows[:, :m])
+        rows.flat[:: rows.shape[1] + 1] = self.diagonal
+        return rows
+
     def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
         """Do a task for each item, or for each of several items side by side; where there are threads, these share."""
         for each in zip(*items, strict=True):
@@ -152,6 +161,7 @@ class Dense(Gram):
 
     def __init__(self, matrix: FloatArray, resolution: float = ROUNDING_GAP, *, trusted: bool = False) -> None:
         self.matrix = matrix
+        self._padded: FloatArray | None = None
         self.n_samples = matrix.shape[0]
         self.resolution = resolution
         self.trusted = trusted
@@ -188,9 +198,22 @@ class Dense(Gram):
         del dtype
         return np.asarray(self.matrix @ beta)
 
+    @classmethod
+    def of_padded(cls, rows: FloatArray, resolution: float, *, trusted: bool) -> Dense:
+        """Return K, of which these are the rows that the core takes, (m, padded)."""
+        dense = cls(rows[:, : len(rows)], resolution, trusted=trusted)
+        dense._padded = rows
+        return dense
+
     def held(self) -> Dense:
         """Return K itself."""
         return self
+
+    def padded(self) -> FloatArray:
+        """Return the rows that the core takes; they are kept."""
+        if self._padded is None:
+            self._padded = super().padded()
+        return self._padded
 
 
 class Blocks:

@@ -14,9 +14,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from slabsvm import core
+from slabsvm.core import LANES
 from slabsvm.gram.base import TILE, Dense, Gram
 from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, Rows
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
@@ -75,6 +79,20 @@ class Computed(Gram):
                 self.divide(fill, [(some, others) for others in columns_of for some in _cut(len(rows), TILE)])
         return filled
 
+    def padded(self) -> FloatArray:
+        """Return K in rows that the core takes; of dense rows under the RBF kernel the core computes it."""
+        kernel = self.kernel
+        if not isinstance(kernel, RBF) or kernel.differences or sp.issparse(self.X):
+            return super().padded()
+        prepared = np.asarray(self._prepared_rows(np.float64))
+        norms = -prepared[:, -2]
+        if not np.isfinite(norms).all():
+            return super().padded()
+        m = self.n_samples
+        K = np.empty((m, -(-m // LANES) * LANES))
+        core.rbf_gram(np.ascontiguousarray(prepared[:, :-2]), norms, K)
+        return K
+
     def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
         """Do a task for each item, or for each of several items side by side; threads divide them among themselves."""
         threads = None if getattr(_THREAD, "is_one_of_many", False) else self.threads
@@ -122,13 +140,8 @@ class Computed(Gram):
         return part
 
     def held(self) -> Gram:
-        """Return K as a matrix, or itself, where K = Z Z' with Z of few columns is cheaper."""
-        if self.cheap_products and self.X.shape[1] < self.n_samples:
-            return self
-        K = np.asarray(self.block(np.arange(self.n_samples), None), dtype=np.float64)
-        # A block's diagonal has the rounding of its products.
-        K.flat[:: self.n_samples + 1] = self.diagonal
-        return Dense(K, self.resolution, trusted=self._trusted)
+        """Return K as a matrix."""
+        return Dense.of_padded(self.padded(), self.resolution, trusted=self._trusted)
 
     def _sides(
         self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any], *, often: bool

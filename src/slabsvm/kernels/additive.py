@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm import core
 from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.runtime.arrays import DENSE_BYTES, AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
 
@@ -87,21 +88,19 @@ class Hellinger(_Additive):
 
 
 class _CompiledAdditive(_Additive):
-    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.kernels`."""
+    """An additive kernel whose blocks are computed by a loop of the core."""
 
     loop: str  # its name
     limit: float  # k(x, z) / sum_j z_j as all x_j grow beyond bounds
 
     def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return the block, a few right-hand rows at a time where they are sparse and wide."""
-        from slabsvm.compiled import kernels as _loops
-
         rows = sp.csr_array(left)
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
         for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
             transposed = np.ascontiguousarray(dense(right[columns]).T)
-            getattr(_loops, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
+            getattr(core, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
         return out
 
     def far_score(self, vectors: Rows, coefficients: FloatArray) -> float:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
+from slabsvm import core
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
@@ -128,9 +129,6 @@ class RBF(Kernel):
         """Return the sums, from tiles that are used while they are in the cache."""
         if sp.issparse(left) or sp.issparse(right) or self.differences or left.shape[0] < FEW_ROWS:
             return super().sums(left, right, coefficients)
-        # numba is imported for the first rows that are scored.
-        from slabsvm.compiled.kernels import exponentials
-
         left = _ends_exchanged(left)
         columns = np.ascontiguousarray(right.T)
         side = math.isqrt(SMALL_PRODUCT // len(columns))
@@ -142,7 +140,7 @@ class RBF(Kernel):
             for first in range(0, columns.shape[1], side):
                 others = columns[:, first : first + side]
                 tile = scratch[: len(some) * others.shape[1]].reshape(len(some), -1)
-                exponentials(self._bounded(np.matmul(some, others, out=tile)).ravel())
+                core.exponentials(self._bounded(np.matmul(some, others, out=tile)).ravel())
                 sums += tile @ coefficients[first : first + side]
         return totals
 

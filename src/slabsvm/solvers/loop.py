@@ -1,17 +1,14 @@
-"""The loop: descend on a working set, follow paths of the active set, update all scores, until the gap is small enough.
+"""The loop of more than 2,000 samples: descend on a working set, update all scores, until the gap is small enough.
 
-The problem is the Dual. A large one is first solved over a sample of the data; its scores tell which samples can become
-support vectors. These candidates are solved next, and then rounds over all samples close the gap. In a round, the
-working set is every variable strictly inside its box and the samples that violate optimality most, or come nearest to
-it. (With fewer variables, convergence is 2 to 20 times slower, or fails.) The compiled descent solves the working set's
-block of K, and one product updates the scores of all samples. Where all of K is held and the descent has cost as much
-as a Cholesky factor of the free samples, paths of the active set follow. The promise: the multipliers are feasible, and
-the reported gap is that of the scores of all samples.
+The problem is the Dual; one of up to 2,000 samples is left to `slabsvm.solvers.small`. A large one is first solved over
+a sample of the data; its scores tell which samples can become support vectors. These candidates are solved next, and
+then rounds over all samples close the gap. In a round, the working set is every variable strictly inside its box and
+the samples that violate optimality most, or come nearest to it. (With fewer variables, convergence is 2 to 20 times
+slower, or fails.) The descent solves the working set's block of K, and one product updates the scores of all samples.
+The promise: the multipliers are feasible, and the reported gap is that of the scores of all samples.
 
-A slab that has collapsed, or nearly, starts otherwise: all samples score the same, and one solve with K gives how.
-Where K is close to the identity, beta = c K^-1 1 fits the boxes. No pair of multipliers can then improve: it is the
-optimum, where c' beta is zero, and leave-one-out scores are made of the same factor. Where few samples leave their
-boxes, the descent has little left to do.
+A slab that has collapsed, or nearly, starts otherwise: all samples score the same. Where K is close to the identity,
+beta = c K^-1 1 fits the boxes, and conjugate gradients find it. No pair of multipliers can then improve.
 """
 
 from __future__ import annotations
@@ -21,20 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.active_set import optimum_from
-from slabsvm.dual.face import Face
-from slabsvm.dual.program import FEASIBLE, Dual
+from slabsvm import core
+from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.gram.base import MEDIUM, SMALL, Blocks, Dense, Gram, refuse_negative_curvature
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
+from slabsvm.gram.base import SMALL, Blocks, Gram, refuse_negative_curvature
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.solvers.small import CURVATURE_FLOOR, LARGEST, solve_small
 from slabsvm.solvers.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
 
-# A gap at which nothing is left to gain.
-OPTIMAL = 1e-10
-# Samples depend on each other by a squared pivot of K below this share of its diagonal: their beta is large and of both
-# signs, and fits no boxes. Of float32, rounding hides a smaller one.
-DEPENDENT: dict[Any, float] = {np.float64: 1e-9, np.float32: 2e-5}
 # The lower plane may lack this much of what beta asks of it: samples that are beyond their boxes ask for less in them.
 SURPLUS = 1.1
 # Of more samples than are factored, at most so many products with K are made, until scores of 1 are off by no more than
@@ -53,25 +45,20 @@ class Tuning:
     ----------
     ratio : int
         A larger problem first solves one sample in so many.
-    equal, equal_most : float, int
-        Where more than this share of a slab's samples is free, equal scores are tried, by a factor of so many at most:
-        a fit is 1.5 to 3 times faster where they are nearly the optimum (normal, correlated, one-hot rows).
+    equal : float
+        Where more than this share of a slab's samples is free, equal scores are tried: a fit is 1.5 to 3 times faster
+        where they are nearly the optimum (normal, correlated, one-hot rows).
     steps : int
         A call of the descent takes at most so many steps for each member; then all scores are updated.
     goal, part_goal : float
         The descent goes down to this share of tol; on a part, which is not worth solving to the end, or to this share
         of the gap that it starts from.
-    face_cost : float
-        A sample in one step of the descent costs so many multiplications of a Cholesky factor (1.7 ns). Paths of the
-        active set are followed where a factor costs no more than the descent since the last ones.
     patience, progress : float
         Rounds without this much less gap after which a fit is called stalled; turns of all, where samples take turns.
     single_gap : float
         The gap that float32 scores hide, as a share of the largest objective.
     resolved : float
         Scores within so many float32 roundings of a plane are at last computed in float64.
-    curvature_floor : float
-        A step divides by no less, as a share of K's diagonal: equal samples have no curvature.
     work, work_per_pair : float
         A fit ends after so many steps times members, or so many for each pair of samples, times how much of the planes'
         masses does not cancel (a fifth at the default epsilon), if that is more. A second takes some 5e8. Of default
@@ -82,16 +69,13 @@ class Tuning:
 
     ratio: int = 4
     equal: float = 0.68
-    equal_most: int = 5000
     steps: int = 20
     goal: float = 0.5
     part_goal: float = 0.1
-    face_cost: float = 100.0
     patience: int = 20
     progress: float = 0.9
     single_gap: float = 1e-8
     resolved: float = 32.0
-    curvature_floor: float = 1e-12
     work: float = 1e9
     work_per_pair: float = 2000.0
     part_work: float = 0.25
@@ -130,6 +114,8 @@ def solve(
     ValueError
         When K is found to be indefinite.
     """
+    if dual.n_samples <= LARGEST:
+        return solve_small(dual, gram, tol=tol, max_iter=max_iter)[0]
     gram.check()
     left = float(np.abs(dual.signs @ dual.totals)) / dual.total
     work = max(tuning.work, tuning.work_per_pair * dual.n_samples**2 * left) if max_iter < 0 else np.inf
@@ -191,9 +177,7 @@ class _Rounds:
             self.cache.admit_everything()
         self.working_sets = WorkingSets(dual.n_samples)
         self.history: list[tuple[int, float]] = []
-        self.face: Face | None = None
-        # Steps times members: in all, and what steps on faces may still cost.
-        self.work = self.credit = 0.0
+        self.work = 0.0  # steps times members
         self.tried = False
 
     def run(self, start: FloatArray | None) -> Solution:
@@ -214,7 +198,6 @@ class _Rounds:
                 settled, doubt = self._settled()
                 if settled.gap + doubt <= target or self.limits.rough:
                     self.point = settled
-                    doubt = doubt if self.limits.rough else self._polish(doubt)
                     break
             if self._needs_double_precision(gap, target, stalled=stalled):
                 self._refine()
@@ -227,7 +210,7 @@ class _Rounds:
             if not self.cache.holds_everything:
                 self.cache.admit(self.working_sets.at(self.point, self.cache.largest))
             self._descend()
-            self._on_face()
+            self._try_equal_scores()
         return certified(
             self.point,
             mean_diagonal=self.mean_diagonal,
@@ -237,7 +220,6 @@ class _Rounds:
             unfinished=status,
             history=tuple(self.history),
             rounding=doubt,
-            face=self.face,
         )
 
     def _at(self, multipliers: FloatArray) -> Point:
@@ -272,16 +254,9 @@ class _Rounds:
         return start
 
     def equal_scores(self) -> Point | None:
-        """Return the point of equal scores if it can be had; keep its face where it is the optimum."""
-        if self.dual.n_samples > self.tuning.equal_most or not self.cache.holds_everything:
-            by_products = not (self.gram.cheap_products or self.dual.linear.any())
-            return equal_scores_by_products(self.dual, self.cache.blocks) if by_products else None
-        self.credit -= self.dual.n_samples**3 / self.tuning.face_cost
-        found = equal_scores(self.dual, self.cache.matrix)
-        if found is None:
-            return None
-        point, self.face = found
-        return point
+        """Return a point near equal scores if it can be had."""
+        by_products = not (self.gram.cheap_products or self.dual.linear.any())
+        return equal_scores_by_products(self.dual, self.cache.blocks) if by_products else None
 
     def _gap_target(self, point: Point) -> float:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
@@ -308,15 +283,13 @@ class _Rounds:
 
     def _descend(self) -> None:
         """Improve the members' multipliers, by the compiled descent on their block of K."""
-        from slabsvm.compiled import descent
-
         tuning, members, block = self.tuning, self.cache.members, self.cache.block
         values = np.ascontiguousarray(self.point.multipliers[:, members])
         scores = self.point.scores[members]
         # Scores matter up to a constant; near their middle, float32 resolves the differences best.
         shifted = np.zeros(padded(len(members)), dtype=block.dtype)
         shifted[: len(members)] = scores - np.median(scores)
-        steps, curvature = descent.descend(
+        steps, curvature = core.descend(
             block,
             shifted,
             values,
@@ -326,12 +299,11 @@ class _Rounds:
             self.dual.scale(0.0, self.mean_diagonal),
             tuning.goal * self.limits.tol,
             0.0 if self.cache.holds_everything else tuning.part_goal,
-            max(tuning.curvature_floor * self.mean_diagonal, np.finfo(np.float64).tiny),
+            max(CURVATURE_FLOOR * self.mean_diagonal, float(np.finfo(np.float64).tiny)),
             min(self.limits.steps - self.steps, self._steps_at_once()),
         )
         self.steps += steps
         self.work += steps * len(members)
-        self.credit += steps * len(members)
         rounding = 0.0 if self.cache.dtype is np.float64 else 10 * self.gram.single_precision_error
         refuse_negative_curvature(curvature, self.mean_diagonal, rounding)
         self.point = self._moved(members, values)
@@ -344,58 +316,14 @@ class _Rounds:
     def _free(self) -> Any:
         return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.caps)).any(axis=0)
 
-    def _on_face(self) -> None:
-        """Follow a path of the active set, if the descent since the last one cost as much as a factor."""
-        if not self.cache.holds_everything:
+    def _try_equal_scores(self) -> None:
+        """Go to equal scores once, where most samples are free and that is better."""
+        if self.tried or not self.cache.holds_everything:
             return
-        if not self.tried:
-            self.tried = True
-            collapsed = self.dual.n_planes > 1 and self._free().mean() > self.tuning.equal
-            equal = self.equal_scores() if collapsed else None
-            self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
-            return
-        cost = int(self._free().sum()) ** 3 / self.tuning.face_cost
-        if cost <= self.credit and self.cache.dtype is np.float64 and self.dual.n_samples <= MEDIUM:
-            self.credit, self.work = 0.0, self.work + cost
-            self._keep_better(self._nearer(self.point))
-
-    def _nearer(self, point: Point) -> Point:
-        """Return the optimum, or a point on paths that lead there."""
-        double = self.cache.holds_everything and self.cache.dtype is np.float64
-        K = self.cache.matrix.astype(np.float64, copy=False)
-        gram = Dense(K, self.gram.resolution) if double else self.gram
-        return optimum_from(self.dual, gram, point, OPTIMAL)
-
-    def _keep_better(self, other: Point) -> bool:
-        """Take a point that is better than the present one, and return whether it is.
-
-        Far from the optimum a lower objective may come with a larger gap, and near it they differ by rounding.
-        """
-        better = other.gap < self.point.gap or other.objective < self.point.objective
-        self.point = other if better else self.point
-        return better
-
-    def _polish(self, doubt: float) -> float:
-        """Go to the optimum at last: leave-one-out scores are exact there alone; return what is in doubt."""
-        n_free = int(self._free().sum())
-        known = self.face is not None and n_free == self.dual.n_samples
-        if known or self.dual.n_samples > MEDIUM or n_free > SMALL:
-            return doubt
-        found = self._stepped(self._nearer(self.point))
-        if found is self.point or found.gap >= self.point.gap + doubt:
-            return doubt
-        self.point, self.face = found, None
-        return 0.0
-
-    def _stepped(self, point: Point) -> Point:
-        """Return the optimum of a point's face, if that is better: samples on a plane then lie on it to rounding."""
-        face = Face(self.dual, point.multipliers)
-        if len(face.samples) < 2:
-            return point
-        face.factor(self.gram.block(face.samples, face.samples), divide=self.gram.divide)
-        multipliers = face.step(point.multipliers, point.scores)
-        found = Point(self.dual, multipliers, self.dual.linear + self.gram.dot(self.dual.beta(multipliers)))
-        return min(found, point, key=lambda one: one.gap)
+        self.tried = True
+        collapsed = self.dual.n_planes > 1 and self._free().mean() > self.tuning.equal
+        equal = self.equal_scores() if collapsed else None
+        self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
 
     def _why_stopped(self, *, stalled: bool) -> Status:
         if not stalled:
@@ -428,31 +356,6 @@ class _Rounds:
             return point, 0.0
         misplaced = float(np.where(point.distances > 0, multipliers, dual.caps - multipliers)[:, ~near].sum())
         return point, self._rounding() + error * misplaced
-
-
-def equal_scores(dual: Dual, K: AnyFloatArray) -> tuple[Point, Face | None] | None:
-    """Return the feasible point that is nearest to equal scores, and the face if all samples are free there.
-
-    None where samples depend on each other by K, shape (m, m), or the planes are apart.
-    """
-    face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
-    try:
-        face.factor(K, regular=True)
-    except np.linalg.LinAlgError:
-        return None
-    if face.least_pivot < DEPENDENT[K.dtype.type]:
-        return None
-    total = float(dual.signs @ dual.totals)
-    beta = face.solve(-dual.linear[:, None], np.array([[total]]))[:, 0]
-    # What rounding has left is solved for once more.
-    beta += face.to_optimum(dual.linear + K @ beta.astype(K.dtype))
-    if surplus(dual, beta) > SURPLUS:
-        return None
-    multipliers = dual.multipliers_of(beta)
-    kept = dual.beta(multipliers)
-    free = (multipliers > 0) & (multipliers < dual.caps)
-    feasible = free.all() and np.abs(kept - beta).max() <= FEASIBLE * np.abs(beta).max()
-    return Point(dual, multipliers, dual.linear + K @ kept.astype(K.dtype)), face if feasible else None
 
 
 def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:

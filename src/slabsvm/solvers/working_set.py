@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.core import LANES
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Blocks, Gram
@@ -185,8 +186,6 @@ class KernelCache:
     @property
     def largest(self) -> int:
         """How many members' block fits its share of the memory, and never too few to make progress."""
-        from slabsvm.compiled.descent import LANES
-
         most = int(np.sqrt(BLOCK_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize))
         return max(self.least_space, most // LANES * LANES)
 
@@ -281,7 +280,5 @@ class KernelCache:
 
 
 def padded(size: int) -> int:
-    """Return the least multiple of the compiled descent's LANES that is at least size."""
-    from slabsvm.compiled.descent import LANES
-
+    """Return the least multiple of the descent's LANES that is at least size."""
     return -(-size // LANES) * LANES

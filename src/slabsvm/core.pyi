@@ -1,0 +1,47 @@
+"""The compiled core: arrays and scalars in and out, and the GIL released. Its sources lie in the folder core.
+
+Arrays that are written to are never converted: TypeError if one has another type than is said, ValueError if it has
+another shape or layout. Docstrings stand with the sources, in bindings.cpp.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+
+LANES: int
+
+def descend(
+    gram: AnyFloatArray,
+    scores: AnyFloatArray,
+    values: FloatArray,
+    caps: FloatArray,
+    signs: AnyFloatArray,
+    objective: float,
+    smallest: float,
+    tol: float,
+    share: float,
+    floor: float,
+    max_steps: int,
+    *,
+    at_once: int = ...,
+) -> tuple[int, float]: ...
+def exponentials(values: FloatArray) -> None: ...
+def rbf_gram(Z: FloatArray, norms: FloatArray, K: FloatArray) -> None: ...
+def intersection_rows(
+    indptr: npt.NDArray[np.int32 | np.int64],
+    indices: npt.NDArray[np.int32 | np.int64],
+    data: AnyFloatArray,
+    right: AnyFloatArray,
+    out: AnyFloatArray,
+) -> None: ...
+def chi2_rows(
+    indptr: npt.NDArray[np.int32 | np.int64],
+    indices: npt.NDArray[np.int32 | np.int64],
+    data: AnyFloatArray,
+    right: AnyFloatArray,
+    out: AnyFloatArray,
+) -> None: ...
+def instruction_sets() -> list[str]: ...
+def use_instructions(name: str) -> None: ...
+def instructions() -> str: ...

@@ -1,0 +1,394 @@
+#include "fit.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "descent.h"
+
+namespace slabsvm {
+
+namespace {
+
+// From gaps of these shares of the objective the optimum is looked for; of tol, the descent goes down to half. Beyond
+// the first and tol, a descent takes so many steps a sample at most.
+constexpr double GAPS[] = {1e-5, 1e-7, 1e-9};
+constexpr Index STEPS = 100;
+constexpr double GOAL = 0.5;
+// Factors at most, from a descent's states and from equal scores.
+constexpr int MOST_FACTORS = 25, MOST_FROM_EQUAL = 4;
+// Where more than this share of a slab's samples is free, equal scores are tried.
+constexpr double EQUAL = 0.68;
+// Of more than this share of the lower plane's mass both planes hold, they are taken for one.
+constexpr double SHARED = 1e-3;
+// A multiplier that is no further from a bound, as a share of its cap, is at it.
+constexpr double ROUNDING = 1e-12;
+// delta |beta|^2 is this share of the objective, which scores hide, and delta itself within these shares of K's diagonal;
+// by how much more where states go in circles, so often at most; and how often the optimum is tried for.
+constexpr double ADDED = 1e-9, LEAST_ADDED = 1e-12, MOST_ADDED = 1e-6, STIFFER = 100.0;
+constexpr int STIFFENED = 2, ATTEMPTS = 10;
+// Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
+// by more than that.
+constexpr Index SINGLE = 500;
+constexpr double LEAST_PIVOT = 1e-3, SINGLE_ERROR = 1e-5;
+// A refit's gap, as a share of the objective.
+constexpr double REFIT_GAP = 1e-9;
+
+// How much mass both planes hold of the same samples.
+double shared_by(const Problem& problem, const Doubles& values) {
+  double sum = 0;
+  for (Index j = 0; j < problem.m && problem.two; ++j) sum += std::min(values[j], values[problem.m + j]);
+  return sum;
+}
+
+// The states that multipliers show, of planes that are merged or apart.
+States states_of(const Problem& problem, const Doubles& beta, bool merged) {
+  States states(problem.m);
+  for (Index j = 0; j < problem.m; ++j) {
+    const double cap1 = problem.caps[0][j], cap2 = problem.caps[1][j], room = ROUNDING * (cap1 + cap2);
+    const State between = merged ? 1 : beta[j] > room ? 1 : beta[j] < -room ? -1 : 0;
+    states[j] = beta[j] >= cap1 - room ? 2 : beta[j] <= -cap2 + room && (merged || cap2 > 0) ? -2 : between;
+  }
+  return states;
+}
+
+// A point on the way: multipliers, and scores without the median, as the descent wants them.
+class Solver {
+ public:
+  Solver(Problem problem, const Wanted& wanted, const Interrupt& interrupt)
+      : problem_(std::move(problem)), wanted_(wanted), interrupt_(interrupt), m_(problem_.m) {
+    double diagonal = 0;
+    for (Index j = 0; j < m_; ++j) diagonal += problem_.K[j * problem_.stride + j] / double(m_);
+    diagonal_ = diagonal;
+    caps_.assign(problem_.caps[0], problem_.caps[0] + m_);
+    if (problem_.two) caps_.insert(caps_.end(), problem_.caps[1], problem_.caps[1] + m_);
+    scores_.resize(m_);
+  }
+
+  Fit run() {
+    start();
+    if (wanted_.max_steps >= 0 || !wanted_.optimum) {
+      descend(GOAL * wanted_.tol, wanted_.max_steps >= 0 ? wanted_.max_steps : most_steps());
+      if (wanted_.left_out && !pivoted()) {
+        found_.multipliers = values_;
+        found_.scores = scores_;
+        refit_all();
+      }
+      found_.multipliers = std::move(values_);
+      found_.scores = std::move(scores_);
+      found_.optimal = false;
+      return std::move(found_);
+    }
+    bool done = false;
+    if (problem_.two) {
+      descend(GAPS[0], m_);
+      done = share_free() > EQUAL && from_equal();
+    }
+    for (std::size_t stage = 0; stage < std::size(GAPS) && !done; ++stage) {
+      const Index before = found_.steps;
+      descend(std::min(GAPS[stage], GOAL * wanted_.tol), stage == 0 ? most_steps() : STEPS * m_);
+      done = (stage == 0 || found_.steps > before) && pivoted();
+    }
+    if (!done) {
+      found_.multipliers = values_;
+      found_.scores = scores_;
+      if (wanted_.left_out) refit_all();
+    }
+    return std::move(found_);
+  }
+
+ private:
+  Index most_steps() const { return static_cast<Index>(wanted_.most_work / double(m_)) + 1; }
+
+  void rescore() { compute_scores(problem_, beta_of(problem_, values_).data(), scores_.data()); }
+
+  // The lowest scores under the mean of all samples hold the planes at first.
+  void start() {
+    const Doubles mean(m_, (problem_.totals[0] - problem_.totals[1]) / double(m_));
+    compute_scores(problem_, mean.data(), scores_.data());
+    values_ = linear_minimiser(problem_, scores_.data());
+    rescore();
+  }
+
+  // Go down to a relative gap, or for so many steps.
+  void descend(double tol, Index steps) {
+    if (steps <= 0) return;
+    const Descended<double> went = descended(problem_, caps_, values_, scores_, tol, steps);
+    found_.steps += went.steps;
+    found_.lowest_curvature = std::min(found_.lowest_curvature, went.lowest_curvature);
+    rescore();
+  }
+
+  Descended<double> descended(const Problem& problem, const Doubles& caps, Doubles& values, const Doubles& scores,
+                              double tol, Index steps) const {
+    const double objective = objective_of(beta_of(problem, values), scores);
+    // Scores matter up to a constant.
+    Doubles shifted(scores);
+    std::nth_element(shifted.begin(), shifted.begin() + m_ / 2, shifted.end());
+    const double middle = shifted[m_ / 2];
+    shifted.assign(problem.stride, 0.0);
+    for (Index j = 0; j < m_; ++j) shifted[j] = scores[j] - middle;
+    const double signs[2] = {1.0, -1.0};
+    const Block<double> block{problem.K, problem.stride, m_, problem.stride, problem.two ? 2 : 1,
+                              shifted.data(), values.data(), caps.data(), signs};
+    return slabsvm::descend(block, objective, wanted_.smallest, tol, 0.0, wanted_.floor, steps, interrupt_);
+  }
+
+  double objective_of(const Doubles& beta, const Doubles& scores) const {
+    double objective = 0;
+    for (Index j = 0; j < m_; ++j) objective += 0.5 * beta[j] * (scores[j] + problem_.linear[j]);
+    return objective;
+  }
+
+  double share_free() const {
+    Index free = 0;
+    for (Index j = 0; j < m_; ++j) {
+      bool is = false;
+      for (Index k = j; k < static_cast<Index>(values_.size()); k += m_) is = is || (values_[k] > 0 && values_[k] < caps_[k]);
+      free += is;
+    }
+    return double(free) / double(m_);
+  }
+
+  // Look for the optimum from where the descent has come to, planes first as they seem to be.
+  bool pivoted() {
+    const bool first = !problem_.two || shared_by(problem_, values_) > SHARED * problem_.totals[0];
+    return climbed(first) || (problem_.two && climbed(!first));
+  }
+
+  // Find the optimum and take it.
+  bool climbed(bool merged) {
+    const Doubles beta = beta_of(problem_, values_);
+    States states = states_of(problem_, beta, merged);
+    problem_.near = beta;
+    problem_.delta = added(beta);
+    if (m_ > SINGLE) {
+      if (const auto done = optimum_in_single(states, merged, MOST_FACTORS)) return *done;
+      problem_.near = beta;
+    }
+    Optimum<double> at;
+    if (!climb(problem_, states, merged, at)) return false;
+    return finish(at);
+  }
+
+  // From equal scores: all samples are free in one plane.
+  bool from_equal() {
+    problem_.near = beta_of(problem_, values_);
+    problem_.delta = added(problem_.near);
+    const States states(m_, 1);
+    if (m_ > SINGLE)
+      if (const auto done = optimum_in_single(states, true, MOST_FROM_EQUAL)) return *done;
+    Optimum<double> at;
+    const bool found = find_optimum<double>(problem_, states, true, MOST_FROM_EQUAL, at, interrupt_);
+    found_.factors += at.factors;
+    return found && finish(at);
+  }
+
+  // With factors in float32: whether the optimum was found and taken; nothing where float64 is needed.
+  std::optional<bool> optimum_in_single(const States& states, bool merged, int most) {
+    Optimum<float> at;
+    const bool found = find_optimum<float>(problem_, states, merged, most, at, interrupt_);
+    found_.factors += at.factors;
+    if (!found || at.face.least_pivot <= LEAST_PIVOT) return {};
+    if (!take(at)) return false;
+    if (!leave_out(at) || found_.left_out.certificate <= SINGLE_ERROR) return true;
+    return {};
+  }
+
+  bool finish(Optimum<double>& at) {
+    if (!take(at)) return false;
+    leave_out(at);
+    return true;
+  }
+
+  // How much is added to K near some multipliers.
+  double added(const Doubles& beta) const {
+    double square = 0, largest = 0;
+    for (Index j = 0; j < m_; ++j) square += beta[j] * beta[j];
+    largest = std::max(std::abs(objective_of(beta, scores_)), wanted_.smallest);
+    return std::clamp(ADDED * largest / std::max(square, 1e-300), LEAST_ADDED * diagonal_, MOST_ADDED * diagonal_);
+  }
+
+  // Go to the optimum from some states; return whether it was found. Where states go in circles more is added to K; as
+  // what that is measured from comes nearer to the optimum, the optimum of both programs becomes the same.
+  bool climb(Problem& problem, States states, bool merged, Optimum<double>& at) {
+    int stiffened = 0;
+    for (int attempt = 0; attempt < ATTEMPTS && stiffened <= STIFFENED; ++attempt) {
+      const Doubles near = problem.near;
+      at.states.clear();
+      const bool found = find_optimum<double>(problem, states, merged, MOST_FACTORS, at, interrupt_);
+      found_.factors += at.factors;
+      if (found) return true;
+      if (at.states.empty()) {
+        problem.near = near;
+        problem.delta *= STIFFER;
+        ++stiffened;
+      } else {  // on the way
+        states = at.states, merged = at.merged;
+      }
+    }
+    return false;
+  }
+
+  template <class T>
+  bool take(const Optimum<T>& at) {
+    Doubles multipliers = multipliers_of(problem_, at.beta);
+    if (multipliers.empty()) return false;
+    found_.multipliers = std::move(multipliers);
+    found_.scores.resize(m_);
+    compute_scores(problem_, beta_of(problem_, found_.multipliers).data(), found_.scores.data());
+    found_.optimal = true;
+    found_.merged = at.merged;
+    return true;
+  }
+
+  template <class T>
+  bool leave_out(Optimum<T>& at) {
+    if (!wanted_.left_out) return false;
+    if (degenerate()) {
+      give_own_scores();
+      return false;
+    }
+    const Refit refit = [this](const std::vector<Index>& leaving) { return refitted(leaving); };
+    found_.left_out = slabsvm::left_out(problem_, at, sets_at(at.beta), refit, interrupt_);
+    return true;
+  }
+
+  // Whether w is 0 to within rounding, and with it what a sample does to it.
+  bool degenerate() const {
+    return std::abs(objective_of(beta_of(problem_, found_.multipliers), found_.scores)) <= wanted_.smallest;
+  }
+
+  void give_own_scores() {
+    const Sets sets = sets_at(beta_of(problem_, found_.multipliers));
+    found_.left_out.scores.resize(sets.samples.size());
+    for (std::size_t e = 0; e < sets.samples.size(); ++e) found_.left_out.scores[e] = found_.scores[sets.samples[e]];
+  }
+
+  // What leaves of each sample: all of it but what the boxes of its copies hold; of groups all.
+  Sets sets_at(const Doubles& beta) const {
+    Sets sets = wanted_.groups;
+    if (!wanted_.stays.empty()) {
+      sets.begins.resize(m_ + 1);
+      std::iota(sets.begins.begin(), sets.begins.end(), Index{0});
+      sets.samples.assign(sets.begins.begin(), sets.begins.end() - 1);
+      sets.leaves.assign(m_, 1);
+    }
+    sets.targets.resize(sets.samples.size());
+    for (std::size_t e = 0; e < sets.samples.size(); ++e) {
+      const Index j = sets.samples[e];
+      const double stays = wanted_.stays.empty() ? 0.0 : wanted_.stays[j];
+      sets.targets[e] = std::clamp(beta[j], -problem_.caps[1][j] * stays, problem_.caps[0][j] * stays);
+    }
+    return sets;
+  }
+
+  // Where no optimum was found, each set is left out by a refit.
+  void refit_all() {
+    if (degenerate()) {
+      give_own_scores();
+      return;
+    }
+    const Doubles beta = beta_of(problem_, found_.multipliers);
+    const Sets sets = sets_at(beta);
+    found_.left_out.scores.resize(sets.samples.size());
+    for (std::size_t set = 0; set + 1 < sets.begins.size(); ++set) {
+      interrupt_();
+      std::vector<Index> leaving;
+      bool moves = false;
+      for (Index e = sets.begins[set]; e < sets.begins[set + 1]; ++e)
+        if (sets.leaves[e]) {
+          leaving.push_back(sets.samples[e]);
+          moves = moves || sets.targets[e] != beta[sets.samples[e]];
+        }
+      const Doubles scores = moves ? refitted(leaving) : found_.scores;
+      for (Index e = sets.begins[set]; e < sets.begins[set + 1]; ++e)
+        found_.left_out.scores[e] = scores[sets.samples[e]];
+      found_.left_out.refitted += moves;
+    }
+  }
+
+  // Solve the program without some samples, or without one copy of each. Where the boxes of the others cannot hold what
+  // the planes have, as at nu = 1, they grow until they can.
+  Doubles refitted(const std::vector<Index>& leaving) {
+    interrupt_();
+    Doubles caps[2];
+    bool full = true;
+    for (int p = 0; p < 2; ++p) {
+      caps[p].assign(problem_.caps[p], problem_.caps[p] + m_);
+      for (Index j : leaving) caps[p][j] *= wanted_.stays.empty() ? 0.0 : wanted_.stays[j];
+      if (p == 1 && !problem_.two) continue;
+      const double room = std::accumulate(caps[p].begin(), caps[p].end(), 0.0), total = problem_.totals[p];
+      // Nobody stays: there is no program, and no w.
+      if (!(room > 0)) return Doubles(problem_.linear, problem_.linear + m_);
+      full = full && room <= total * (1.0 + 1e-9);
+      if (room < total)
+        for (double& cap : caps[p]) cap *= total / room;
+    }
+    Problem rest = problem_;
+    rest.caps[0] = caps[0].data(), rest.caps[1] = caps[1].data();
+    Doubles values(caps[0]);
+    if (problem_.two) values.insert(values.end(), caps[1].begin(), caps[1].end());
+    const Doubles limits = values;
+    Doubles scores(m_);
+    const auto score = [&] { compute_scores(rest, beta_of(rest, values).data(), scores.data()); };
+    if (full) {  // all are at their caps
+      score();
+      return scores;
+    }
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = std::min(found_.multipliers[k], limits[k]);
+    fill_up(rest, limits, values);
+    score();
+    for (const double gap : {GAPS[0], REFIT_GAP}) {
+      descended(rest, limits, values, scores, gap, STEPS * m_);
+      score();
+      const bool first = !rest.two || shared_by(rest, values) > SHARED * rest.totals[0];
+      for (const bool merged : {first, !first}) {
+        if (merged != first && !rest.two) continue;
+        rest.near = beta_of(rest, values);
+        rest.delta = added(rest.near);
+        Optimum<double> at;
+        if (climb(rest, states_of(rest, rest.near, merged), merged, at) && !multipliers_of(rest, at.beta).empty()) {
+          compute_scores(rest, at.beta.data(), scores.data());
+          return scores;
+        }
+      }
+    }
+    return scores;
+  }
+
+  // Give a plane's missing mass to its lowest scores that have room.
+  void fill_up(const Problem& rest, const Doubles& limits, Doubles& values) const {
+    std::vector<Index> order(m_);
+    for (int plane = 0; plane < (rest.two ? 2 : 1); ++plane) {
+      double missing = rest.totals[plane];
+      for (Index j = 0; j < m_; ++j) missing -= values[plane * m_ + j];
+      const double sign = plane == 0 ? 1.0 : -1.0;
+      std::iota(order.begin(), order.end(), Index{0});
+      std::stable_sort(order.begin(), order.end(),
+                       [&](Index a, Index b) { return sign * found_.scores[a] < sign * found_.scores[b]; });
+      for (Index j : order) {
+        if (missing <= 0) break;
+        const double gives = std::min(missing, limits[plane * m_ + j] - values[plane * m_ + j]);
+        values[plane * m_ + j] += gives;
+        missing -= gives;
+      }
+    }
+  }
+
+  Problem problem_;
+  const Wanted& wanted_;
+  const Interrupt& interrupt_;
+  const Index m_;
+  Doubles caps_, values_, scores_;
+  double diagonal_;  // the mean of K's
+  Fit found_;
+};
+
+}  // namespace
+
+Fit fit(Problem problem, const Wanted& wanted, const Interrupt& interrupt) {
+  return Solver(std::move(problem), wanted, interrupt).run();
+}
+
+}  // namespace slabsvm

@@ -1,0 +1,40 @@
+// Blocks of kernels: the gram of the RBF, and the additive kernels of sparse rows.
+#pragma once
+
+#include <cstdint>
+
+namespace slabsvm {
+
+// K_ij = exp(min(0, z_i'z_j - norms_i - norms_j)), which is exp(-|z_i - z_j|^2 / 2).
+//
+// Z: (m, d), rows less their centre, times sqrt(2 gamma). norms: (m,), halves of their squared lengths. K: (m, stride),
+// row-major; ones on the diagonal, zeros from column m on. m, d and stride are at most the largest int. Wants
+// lapack::load().
+void rbf_gram(const double* Z, std::int64_t m, std::int64_t d, const double* norms, double* K, std::int64_t stride);
+
+// Rows of which only what is not zero is there: of row i, data[indptr[i]] to data[indptr[i + 1]], in those columns.
+template <class T, class Integer>
+struct SparseRows {
+  std::int64_t n;
+  const Integer* indptr;
+  const Integer* columns;
+  const T* data;
+};
+
+// A matrix whose rows are strided, and columns too.
+template <class T>
+struct Strided {
+  T* data;
+  std::int64_t row_stride;
+  std::int64_t column_stride;
+};
+
+// out_ij = sum_k min(x_ik, z_jk), for rows x >= 0 and right = z', (d, n_right), row-major, z >= 0.
+template <class T, class Integer>
+void intersection_rows(const SparseRows<T, Integer>& left, const T* right, std::int64_t n_right, const Strided<T>& out);
+
+// out_ij = sum_k 2 x_ik z_jk / (x_ik + z_jk), for rows x > 0 and right = z', (d, n_right), row-major, z >= 0.
+template <class T, class Integer>
+void chi2_rows(const SparseRows<T, Integer>& left, const T* right, std::int64_t n_right, const Strided<T>& out);
+
+}  // namespace slabsvm

@@ -1,0 +1,295 @@
+#include "left_out.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "lapack.h"
+#include "loops.h"
+
+namespace slabsvm {
+
+namespace {
+
+// Gaussian vectors of the certificate.
+constexpr int PROBES = 8;
+// Events of a path at most, with the first table and with the second; what is added to K there, relative to before.
+constexpr int EVENTS = 200, EVENTS_AGAIN = 800;
+constexpr double STIFFER = 100.0;
+// Where a free sample's own entry of the inverse is less than this, relative to 1 / K_jj, no other sample on the plane
+// can take what leaves.
+constexpr double ALONE = 1e-12;
+
+// Sums over sets of their changes times Gaussian numbers, in the table's order: (PROBES, m).
+struct Certificate {
+  Index m;
+  Doubles changes, scores;
+  std::mt19937_64 random{1};
+  std::normal_distribution<double> normal;
+
+  explicit Certificate(Index m) : m(m), changes(PROBES * m, 0.0), scores(PROBES * m, 0.0) {}
+
+  std::array<double, PROBES> draw() {
+    std::array<double, PROBES> numbers;
+    for (double& each : numbers) each = normal(random);
+    return numbers;
+  }
+};
+
+// How the samples of one column are compared with the planes, all at once.
+//
+// Of a column V of changes, a multiplier stays in its box where V + beta - floor >= 0 and ceiling - beta - V >= 0, and a
+// sample stays on its side of a plane where sign (s + V - rho - V_rho) >= 0. Each is a minimum over V times +-1 plus
+// numbers that do not depend on what leaves.
+template <class T>
+struct Rooms {
+  std::vector<T> below, above;          // free: beta - floor, ceiling - beta
+  std::vector<T> from_lower, to_upper;  // others: sign (s - rho_1), sign (rho_2 - s)
+  T box_slack, plane_slack;
+  std::vector<T> positive;              // of merged planes: beta of the free samples
+  T most_above = 0;                     // what sum(max(beta_F, 0)) may be
+
+  explicit Rooms(const Table<T>& table) {
+    const Problem& problem = table.problem;
+    const Index m = table.m, f = table.f;
+    double largest = 0;
+    for (Index k = 0; k < m; ++k) {
+      const double beta = table.beta[k];
+      const bool lower = table.merged || table.states[k] > 0, upper = table.merged || table.states[k] < 0;
+      below.push_back(static_cast<T>(beta - (upper ? -table.cap2[k] : 0.0)));
+      above.push_back(static_cast<T>((lower ? table.cap1[k] : 0.0) - beta));
+      from_lower.push_back(static_cast<T>(table.scores[k] - table.rho[0]));
+      to_upper.push_back(static_cast<T>(table.rho[1] - table.scores[k]));
+      largest = std::max(largest, table.cap1[k] + table.cap2[k]);
+    }
+    box_slack = static_cast<T>(problem.tolerance * largest);
+    plane_slack = static_cast<T>(problem.tolerance * table.scale);
+    if (problem.two && table.merged) {
+      double held = 0;
+      for (Index k = 0; k < f; ++k) positive.push_back(static_cast<T>(table.beta[k]));
+      for (Index k = f; k < m; ++k) held += std::max(table.beta[k], 0.0);
+      most_above = static_cast<T>(problem.totals[0] * (1.0 + problem.tolerance) - held);
+    }
+  }
+
+  // Whether nobody's state changes where a free sample's column is followed by an amount.
+  bool hold(const Table<T>& table, const T* column, T amount) const {
+    const Index f = table.f, m = table.m, *begins = table.begins;
+    if (least_sum(column, amount, below.data(), f) < -box_slack) return false;
+    if (least_sum(column, -amount, above.data(), f) < -box_slack) return false;
+    const T low = amount * column[m], high = amount * column[m + 1];
+    const auto above_lower = [&](Index from, Index to) {
+      return least_sum(column + from, amount, from_lower.data() + from, to - from) >= low - plane_slack;
+    };
+    const auto below_upper = [&](Index from, Index to) {
+      return least_sum(column + from, -amount, to_upper.data() + from, to - from) >= -high - plane_slack;
+    };
+    // States 0, 2 and -2; of -from_lower the least is that of s <= rho_1.
+    if (begins[1] < begins[2] && !(above_lower(begins[1], begins[2]) && below_upper(begins[1], begins[2]))) return false;
+    for (Index k = begins[2]; k < begins[3]; ++k)
+      if (from_lower[k] + amount * column[k] > low + plane_slack) return false;
+    for (Index k = begins[3]; k < begins[4]; ++k)
+      if (to_upper[k] - amount * column[k] > -high + plane_slack) return false;
+    if (!table.problem.two) return true;
+    if (table.merged) return sum_above(column, amount, positive.data(), f) <= most_above;
+    return table.rho[1] - table.rho[0] + double(high - low) >= -double(plane_slack);
+  }
+};
+
+// The sets that leave, one after the other.
+template <class T>
+class Without {
+ public:
+  Without(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& refit, const Interrupt& interrupt)
+      : problem_(problem), states_(optimum.states), sets_(sets), refit_(refit), interrupt_(interrupt),
+        table_(problem, optimum, interrupt), certificate_(problem.m) {
+    found_.scores.resize(sets.samples.size());
+  }
+
+  LeftOut run() {
+    std::vector<Index> rest = all_at_once();
+    Index done = 0;
+    for (Index set : rest) {
+      if (done++ % 16 == 0) interrupt_();
+      one(set);
+    }
+    found_.certificate = worst();
+    return std::move(found_);
+  }
+
+ private:
+  bool single(Index set) const { return sets_.begins[set + 1] == sets_.begins[set] + 1; }
+
+  // Give each set's scores where what leaves has no multiplier, or where no state changes; return the other sets.
+  std::vector<Index> all_at_once() {
+    const Index m = table_.m, f = table_.f, count = static_cast<Index>(sets_.begins.size()) - 1;
+    const Rooms<T> rooms(table_);
+    std::vector<Index> rest;
+    std::vector<T> weights(PROBES * f, T(0));  // (f, PROBES), column by column
+    std::vector<char> went(f, 0);
+    std::vector<double> own(f, 0.0);
+    for (Index set = 0; set < count; ++set) {
+      const Index begin = sets_.begins[set];
+      bool moves = false;
+      for (Index e = begin; e < sets_.begins[set + 1]; ++e) {
+        const Index at = table_.place[sets_.samples[e]];
+        found_.scores[e] = table_.scores[at] - problem_.delta * (table_.beta[at] - table_.near[at]);
+        moves = moves || (sets_.leaves[e] && sets_.targets[e] != table_.beta[at]);
+      }
+      if (!moves) continue;
+      const Index at = table_.place[sets_.samples[begin]];
+      if (!single(set) || at >= f) {
+        rest.push_back(set);
+        continue;
+      }
+      const T* column = table_.column(at);
+      const double move = sets_.targets[begin] - table_.beta[at], size = double(column[at]);
+      if (!(size > ALONE / table_.kernel(at, at)) || !rooms.hold(table_, column, static_cast<T>(move / size))) {
+        rest.push_back(set);
+        continue;
+      }
+      const double amount = move / size;
+      const int plane = table_.merged || table_.states[at] > 0 ? 0 : 1;
+      found_.scores[begin] = table_.rho[plane] + amount * (double(column[m + plane]) + 1.0) - problem_.delta * move;
+      ++found_.at_once;
+      went[at] = 1;
+      own[at] = amount;
+      const auto numbers = certificate_.draw();
+      for (int r = 0; r < PROBES; ++r) weights[r * f + at] = static_cast<T>(amount * numbers[r]);
+    }
+    if (found_.at_once == 0) return rest;
+    std::vector<T> moved(PROBES * table_.width);
+    lapack::gemm('N', 'N', static_cast<int>(table_.width), PROBES, static_cast<int>(f), T(1), table_.column(0),
+                 static_cast<int>(table_.width), weights.data(), static_cast<int>(f), T(0), moved.data(),
+                 static_cast<int>(table_.width));
+    for (int r = 0; r < PROBES; ++r) {
+      const T* sum = moved.data() + r * table_.width;
+      double* changes = certificate_.changes.data() + r * m;
+      double* scores = certificate_.scores.data() + r * m;
+      for (Index k = 0; k < f; ++k) {
+        const int plane = table_.merged || table_.states[k] > 0 ? 0 : 1;
+        changes[k] += double(sum[k]);
+        scores[k] += double(sum[m + plane]) + double(weights[r * f + k]) - problem_.delta * double(sum[k]);
+      }
+      for (Index k = f; k < m; ++k) scores[k] += double(sum[k]);
+    }
+    return rest;
+  }
+
+  void one(Index set) {
+    std::vector<Index> places, leaving;
+    Doubles targets;
+    for (Index e = sets_.begins[set]; e < sets_.begins[set + 1]; ++e) {
+      if (!sets_.leaves[e]) continue;
+      leaving.push_back(sets_.samples[e]);
+      places.push_back(table_.place[sets_.samples[e]]);
+      targets.push_back(sets_.targets[e]);
+    }
+    if (has_room(places)) {
+      Leaving<T> first(table_, places, targets);
+      if (first.go(EVENTS)) {
+        ++found_.stepwise;
+        take(set, table_, first);
+        return;
+      }
+      if (Table<T>* other = stiffer()) {
+        for (std::size_t k = 0; k < leaving.size(); ++k) places[k] = other->place[leaving[k]];
+        Leaving<T> second(*other, places, targets);
+        if (second.go(EVENTS_AGAIN)) {
+          ++found_.again;
+          take(set, *other, second);
+          return;
+        }
+      }
+    }
+    ++found_.refitted;
+    const Doubles scores = refit_(leaving);
+    for (Index e = sets_.begins[set]; e < sets_.begins[set + 1]; ++e) found_.scores[e] = scores[sets_.samples[e]];
+  }
+
+  // Whether the boxes of those that stay can hold what each plane has.
+  bool has_room(const std::vector<Index>& places) const {
+    for (int plane = 0; plane < (problem_.two ? 2 : 1); ++plane) {
+      const Doubles& caps = plane == 0 ? table_.cap1 : table_.cap2;
+      double room = 0;
+      for (double cap : caps) room += cap;
+      for (Index at : places) room -= caps[at];
+      if (room < problem_.totals[plane] * (1.0 + 1e-9)) return false;
+    }
+    return true;
+  }
+
+  // The table of the same optimum with more added to K, which does not move it, but what leaves it; nothing if there is
+  // none.
+  Table<T>* stiffer() {
+    if (tried_) return other_.get();
+    tried_ = true;
+    other_problem_ = std::make_unique<Problem>(problem_);
+    other_problem_->delta *= STIFFER;
+    for (Index k = 0; k < table_.m; ++k) other_problem_->near[table_.order[k]] = table_.beta[k];
+    Optimum<T> optimum;
+    if (find_optimum<T>(*other_problem_, states_, table_.merged, 10, optimum, interrupt_))
+      other_ = std::make_unique<Table<T>>(*other_problem_, optimum, interrupt_);
+    return other_.get();
+  }
+
+  // Take the scores of a set from where its multipliers came to, and what the certificate asks.
+  void take(Index set, const Table<T>& table, const Leaving<T>& at) {
+    const Index m = table.m;
+    const double delta = table.problem.delta;
+    for (Index e = sets_.begins[set]; e < sets_.begins[set + 1]; ++e) {
+      const Index k = table.place[sets_.samples[e]];
+      found_.scores[e] = at.scores()[k] - delta * (at.beta()[k] - table.near[k]);
+    }
+    const auto numbers = certificate_.draw();
+    for (Index k = 0; k < m; ++k) {
+      const Index here = table_.place[table.order[k]];
+      const double change = at.beta()[k] - table.beta[k];
+      const double moved = at.scores()[k] - table.scores[k] - delta * change;
+      for (int r = 0; r < PROBES; ++r) {
+        certificate_.changes[r * m + here] += numbers[r] * change;
+        certificate_.scores[r * m + here] += numbers[r] * moved;
+      }
+    }
+  }
+
+  // By how much K times the changes is off, relative to the offsets.
+  double worst() const {
+    const Index m = table_.m;
+    Doubles changes(PROBES * m), images(PROBES * m);
+    for (int r = 0; r < PROBES; ++r)
+      for (Index k = 0; k < m; ++k) changes[r * m + table_.order[k]] = certificate_.changes[r * m + k];
+    lapack::symm('L', 'L', static_cast<int>(m), PROBES, 1.0, problem_.K, static_cast<int>(problem_.stride),
+                 changes.data(), static_cast<int>(m), 0.0, images.data(), static_cast<int>(m));
+    double worst = 0;
+    for (int r = 0; r < PROBES; ++r)
+      for (Index k = 0; k < m; ++k)
+        worst = std::max(worst, std::abs(images[r * m + table_.order[k]] - certificate_.scores[r * m + k]));
+    return worst / table_.scale;
+  }
+
+  const Problem& problem_;
+  const States states_;
+  const Sets& sets_;
+  const Refit& refit_;
+  const Interrupt& interrupt_;
+  Table<T> table_;
+  Certificate certificate_;
+  LeftOut found_;
+  bool tried_ = false;
+  std::unique_ptr<Problem> other_problem_;
+  std::unique_ptr<Table<T>> other_;
+};
+
+}  // namespace
+
+template <class T>
+LeftOut left_out(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& refit,
+                 const Interrupt& interrupt) {
+  return Without<T>(problem, optimum, sets, refit, interrupt).run();
+}
+
+template LeftOut left_out<float>(const Problem&, Optimum<float>&, const Sets&, const Refit&, const Interrupt&);
+template LeftOut left_out<double>(const Problem&, Optimum<double>&, const Sets&, const Refit&, const Interrupt&);
+
+}  // namespace slabsvm

@@ -1,0 +1,192 @@
+#include "optimum.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "lapack.h"
+
+namespace slabsvm {
+
+namespace {
+
+// After so many solves that leave no fewer states wrong than before, states go in circles.
+constexpr int PATIENCE = 4;
+// Solves of what rounding has left: of a factor in float32 more of them.
+constexpr int REFINEMENTS = 3, REFINEMENTS_SINGLE = 8;
+// Free samples lie on their plane to within this share of the offsets.
+constexpr double RESIDUAL = 4e-15;
+// So often the term that is added is measured from anew. By the last of them scores may be off by this share of the
+// offsets.
+constexpr int MOST_CENTRES = 4;
+constexpr double CENTRED = 1e-8;
+
+// Factor K_FF + delta and prepare solves with it; return whether it is positive definite.
+template <class T>
+bool factor(const Problem& problem, const States& states, bool merged, Face<T>& face) {
+  std::vector<Index> free;
+  std::vector<int> planes_of;
+  const int planes = problem.two && !merged ? 2 : 1;
+  double mean = 0;
+  for (Index j = 0; j < problem.m; ++j)
+    if (is_free(states[j])) {
+      free.push_back(j);
+      planes_of.push_back(planes == 2 && states[j] < 0);
+      mean += problem.K[j * problem.stride + j];
+    }
+  const int f = static_cast<int>(free.size());
+  if (f == 0) return false;
+  mean /= f;
+  if (free != face.free || planes_of != face.planes_of || planes != face.planes) {
+    face.free = std::move(free);
+    face.planes_of = std::move(planes_of);
+    face.planes = planes;
+    face.lift = sizeof(T) == 8 ? mean : 0.0;
+    face.factor.resize(static_cast<std::size_t>(f) * f);
+    for (Index a = 0; a < f; ++a) {
+      const double* row = problem.K + face.free[a] * problem.stride;
+      T* column = face.factor.data() + a * f;
+      for (Index b = a; b < f; ++b) {
+        const double lifted = face.planes_of[a] == face.planes_of[b] ? face.lift : 0.0;
+        column[b] = static_cast<T>(row[face.free[b]] + lifted);
+      }
+      column[a] += static_cast<T>(problem.delta);
+    }
+    const int failed = lapack::potrf('L', f, face.factor.data(), f);
+    if (failed) {
+      face.free.clear();
+      return false;
+    }
+    face.least_pivot = std::numeric_limits<double>::max();
+    for (Index a = 0; a < f; ++a)
+      face.least_pivot = std::min(face.least_pivot, double(face.factor[a * f + a]) * double(face.factor[a * f + a]));
+    face.least_pivot /= mean;
+  }
+  std::vector<T> border(static_cast<std::size_t>(planes) * f);
+  for (int p = 0; p < planes; ++p)
+    for (Index a = 0; a < f; ++a) border[p * f + a] = face.planes_of[a] == p;
+  lapack::potrs('L', f, planes, face.factor.data(), f, border.data(), f);
+  face.h.assign(border.begin(), border.end());
+  std::fill(face.S, face.S + 4, 0.0);
+  for (int p = 0; p < planes; ++p)
+    for (Index a = 0; a < f; ++a) face.S[face.planes_of[a] * planes + p] += face.h[p * f + a];
+  return true;
+}
+
+// The scores of the program with the term that is added.
+void scores_at(const Problem& problem, const Doubles& beta, Doubles& scores) {
+  compute_scores(problem, beta.data(), scores.data());
+  for (Index j = 0; j < problem.m; ++j) scores[j] += problem.delta * (beta[j] - problem.near[j]);
+}
+
+// Put beta of the free samples and rho at the solution for some states; return whether there is one.
+template <class T>
+bool solve_on(const Problem& problem, const States& states, bool merged, Optimum<T>& at) {
+  if (!factor(problem, states, merged, at.face)) return false;
+  const Face<T>& face = at.face;
+  const Index f = face.size();
+  for (Index j = 0; j < problem.m; ++j) at.beta[j] = problem.bound(states[j], j);
+  // Near the solution already: the free samples start from where they were measured from.
+  for (Index a = 0; a < f; ++a) at.beta[face.free[a]] = problem.near[face.free[a]];
+  double rho[2] = {0, 0};
+  std::vector<T> right(f);
+  const int rounds = sizeof(T) == 8 ? REFINEMENTS : REFINEMENTS_SINGLE;
+  double before = std::numeric_limits<double>::max();
+  for (int round = 0; round < rounds; ++round) {
+    scores_at(problem, at.beta, at.scores);
+    double missing[2] = {problem.totals[0], -problem.totals[1]};
+    if (face.planes == 1) missing[0] -= problem.totals[1];
+    for (Index j = 0; j < problem.m; ++j) {
+      const bool upper = face.planes == 2 && (states[j] < 0);
+      missing[upper] -= at.beta[j];
+    }
+    double largest = 0;
+    const auto plane = [&](Index a) { return face.planes_of[a]; };
+    for (Index a = 0; a < f; ++a) largest = std::max(largest, std::abs(rho[plane(a)] - at.scores[face.free[a]]));
+    const double scale = std::max(std::abs(rho[0]), std::abs(rho[1]));
+    if (round > 0 && (largest <= RESIDUAL * scale || largest >= 0.5 * before)) break;
+    before = largest;
+    const double unit = largest > 0 ? largest : 1.0;
+    for (Index a = 0; a < f; ++a) right[a] = static_cast<T>((rho[plane(a)] - at.scores[face.free[a]]) / unit);
+    lapack::potrs('L', static_cast<int>(f), 1, face.factor.data(), static_cast<int>(f), right.data(), static_cast<int>(f));
+    double step[2] = {missing[0], missing[1]};
+    for (Index a = 0; a < f; ++a) step[plane(a)] -= unit * double(right[a]);
+    if (!solve_small(face.S, face.planes, step)) return false;
+    for (Index a = 0; a < f; ++a) {
+      double change = unit * double(right[a]);
+      for (int p = 0; p < face.planes; ++p) change += step[p] * face.h[p * f + a];
+      at.beta[face.free[a]] += change;
+    }
+    for (int p = 0; p < face.planes; ++p) rho[p] += step[p] - face.lift * missing[p];
+  }
+  scores_at(problem, at.beta, at.scores);
+  at.rho[0] = rho[0];
+  at.rho[1] = face.planes == 1 ? rho[0] : rho[1];
+  return std::isfinite(at.rho[0]) && std::isfinite(at.rho[1]);
+}
+
+}  // namespace
+
+bool solve_small(const double* C, int c, double* x) {
+  if (c == 1) {
+    if (!(std::abs(C[0]) > 0)) return false;
+    x[0] /= C[0];
+    return true;
+  }
+  const double determinant = C[0] * C[3] - C[1] * C[2];
+  if (!(std::abs(determinant) > 0)) return false;
+  const double first = (C[3] * x[0] - C[1] * x[1]) / determinant;
+  x[1] = (C[0] * x[1] - C[2] * x[0]) / determinant;
+  x[0] = first;
+  return true;
+}
+
+template <class T>
+bool find_optimum(Problem& problem, States states, bool merged, int most, Optimum<T>& found,
+                  const Interrupt& interrupt) {
+  const Index m = problem.m;
+  found.beta.assign(m, 0.0);
+  found.face.free.clear();  // delta may be another
+  if (found.scores.size() != static_cast<std::size_t>(m)) found.scores.assign(m, 0.0);
+  Index fewest = m + 2;
+  int patience = PATIENCE;
+  int centres = 0;
+  bool moved = true;
+  for (found.factors = 1; found.factors <= most; ++found.factors) {
+    interrupt();
+    give_each_plane_one(problem, problem.caps[0], problem.caps[1], found.scores.data(), states, merged);
+    if (!solve_on(problem, states, merged, found)) return false;
+    const View view{found.beta.data(), found.scores.data(), {found.rho[0], found.rho[1]}};
+    Judgement right = judge(problem, problem.caps[0], problem.caps[1], view, states, merged, found.scale());
+    if (right.wrong == 0) {
+      found.states = states;
+      found.merged = merged;
+      if (!moved) return true;
+      if (centres == MOST_CENTRES) {
+        double off = 0;
+        for (Index j = 0; j < m; ++j) off = std::max(off, problem.delta * std::abs(found.beta[j] - problem.near[j]));
+        return off <= CENTRED * found.scale();
+      }
+      // Measured from here, the term that is added moves nothing. The factor stays.
+      problem.near = found.beta;
+      ++centres;
+      moved = false;
+      continue;
+    }
+    moved = true;
+    patience = right.wrong < fewest ? PATIENCE : patience - 1;
+    fewest = std::min(fewest, right.wrong);
+    if (patience < 0) return false;
+    states = std::move(right.states);
+    merged = right.merged;
+  }
+  return false;
+}
+
+template struct Face<float>;
+template struct Face<double>;
+template struct Optimum<float>;
+template struct Optimum<double>;
+template bool find_optimum<float>(Problem&, States, bool, int, Optimum<float>&, const Interrupt&);
+template bool find_optimum<double>(Problem&, States, bool, int, Optimum<double>&, const Interrupt&);
+
+}  // namespace slabsvm

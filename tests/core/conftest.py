@@ -1,0 +1,21 @@
+"""The instruction sets that the core has loops for."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from slabsvm import core
+
+INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
+
+
+@pytest.fixture(params=INSTRUCTION_SETS)
+def instructions(request: Any) -> Iterator[str]:
+    """Use the loops of each instruction set that this machine has."""
+    if request.param not in core.instruction_sets():
+        pytest.skip(f"this processor lacks {request.param}")
+    before = core.instructions()
+    core.use_instructions(request.param)
+    yield request.param
+    core.use_instructions(before)

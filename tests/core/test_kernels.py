@@ -1,0 +1,272 @@
+"""The compiled arithmetic of kernels is what the formulas say, under every instruction set."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import problems
+from processes import python
+from slabsvm import core
+from slabsvm.kernels.additive import Chi2, Hellinger, Intersection
+
+pytestmark = pytest.mark.numeric
+
+LEAST = -700.0
+EPS = np.finfo(float).eps
+ADDITIVE = {"intersection": core.intersection_rows, "chi2": core.chi2_rows}
+FORMULA = {"intersection": problems.intersection, "chi2": problems.chi2}
+
+
+def under_each(loop):
+    """Return what a loop gives under each instruction set."""
+    before = core.instructions()
+    found = []
+    try:
+        for name in core.instruction_sets():
+            core.use_instructions(name)
+            found.append(loop())
+    finally:
+        core.use_instructions(before)
+    return found
+
+
+def test_exponentials_are_numpys_to_a_few_units_of_rounding(instructions):
+    given = -np.concatenate([[0.0], np.geomspace(1e-18, -LEAST, 20_001), np.linspace(0.0, 40.0, 20_001)])
+    found = given.copy()
+    core.exponentials(found)
+    exact = np.exp(given)
+    # The product with log 2 rounds by half a unit of the exponent.
+    assert (np.abs(found - exact) <= 4 * EPS * np.maximum(1.0, -given) * exact).all()
+    assert np.abs(found - exact).max() <= 4 * EPS
+    assert found[0] == 1.0
+
+
+def test_what_is_less_than_any_normal_number_is_nothing(instructions):
+    # Several registers full, and a rest.
+    found = np.tile([-np.inf, -1e300, -1e18, -745.0, -709.5, np.nextafter(LEAST, -np.inf)], 7)
+    core.exponentials(found)
+    np.testing.assert_array_equal(found, 0.0)
+    found = np.full(9, LEAST)
+    core.exponentials(found)
+    np.testing.assert_allclose(found, np.exp(LEAST), rtol=1e-12)
+
+
+def test_exponentials_have_the_same_bits_under_every_instruction_set():
+    given = -np.random.default_rng(0).exponential(size=1003) * 30.0
+
+    def loop():
+        values = given.copy()
+        core.exponentials(values)
+        return values
+
+    first, *others = under_each(loop)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+def rows_of(m, d, size=1.0, seed=0):
+    Z = size * np.random.default_rng(seed).normal(size=(m, d))
+    return Z, 0.5 * (Z**2).sum(axis=1)
+
+
+@pytest.mark.parametrize(("m", "d"), [(0, 3), (1, 1), (5, 0), (63, 2), (64, 3), (65, 4), (300, 20)])
+def test_the_gram_of_the_rbf_is_its_formula(instructions, m, d):
+    Z, norms = rows_of(m, d)
+    for stride in (m, -(-m // core.LANES) * core.LANES + core.LANES):
+        K = np.full((m, stride), np.nan)
+        core.rbf_gram(Z, norms, K)
+        np.testing.assert_allclose(K[:, :m], problems.rbf(0.5)(Z, Z), rtol=0, atol=1e-14)
+        np.testing.assert_array_equal(K[:, :m], K[:, :m].T)
+        np.testing.assert_array_equal(np.diagonal(K), 1.0)
+        np.testing.assert_array_equal(K[:, m:], 0.0)
+
+
+def test_the_gram_of_equal_rows_and_of_rows_far_apart_is_of_ones_and_zeros(instructions):
+    Z, norms = rows_of(40, 3, size=1e3)
+    Z[20:], norms[20:] = Z[:20], norms[:20]
+    K = np.empty((40, 40))
+    core.rbf_gram(Z, norms, K)
+    # The exponents of equal rows are off by the rounding of their lengths, and never above 0.
+    np.testing.assert_allclose(K, np.tile(np.eye(20), (2, 2)), rtol=0, atol=1e-8)
+    assert K.max() == 1.0
+    # Of rows infinitely far out.
+    norms[:3] = np.inf
+    Z[:3] = 0.0
+    core.rbf_gram(Z, norms, K)
+    np.testing.assert_array_equal(K[:3], np.eye(3, 40))
+
+
+def histograms(seed, n, d, density, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random((n, d)) < density, rng.exponential(size=(n, d)), 0.0).astype(dtype)
+
+
+def additive(name, X, Z, index=np.int32):
+    """Return the block of a kernel by its compiled loop."""
+    left, out = sp.csr_array(X), np.full((len(X), len(Z)), np.nan, X.dtype)
+    right = np.ascontiguousarray(Z.T)
+    ADDITIVE[name](left.indptr.astype(index), left.indices.astype(index), left.data, right, out)
+    return out
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("density", [0.0, 0.2, 1.0])
+def test_additive_loops_are_sums_over_features(instructions, name, dtype, index, density):
+    for n_left, n_right, d in ((1, 1, 1), (7, 1100, 5), (40, 33, 300), (3, 0, 4), (0, 3, 4), (3, 3, 0)):
+        X, Z = histograms(1, n_left, d, density, dtype), histograms(2, n_right, d, density, dtype)
+        expected = FORMULA[name](X.astype(float), Z.astype(float))
+        tolerance = 1e-12 if dtype is np.float64 else 1e-5
+        np.testing.assert_allclose(additive(name, X, Z, index), expected, rtol=tolerance)
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_additive_loops_have_the_same_bits_under_every_instruction_set(name, dtype):
+    X, Z = histograms(1, 40, 30, 0.5, dtype), histograms(2, 517, 30, 0.5, dtype)
+    first, *others = under_each(lambda: additive(name, X, Z))
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_an_additive_block_may_be_a_part_of_a_larger_array(name):
+    X, Z = histograms(1, 6, 5, 0.7), histograms(2, 9, 5, 0.7)
+    left, right, expected = sp.csr_array(X), np.ascontiguousarray(Z.T), additive(name, X, Z)
+    whole = np.zeros((20, 40))
+    for out in (whole[2:8, 3:12], whole[1:13:2, 1:28:3], whole.T[30:36, 5:14], whole[10:4:-1, 20:11:-1]):
+        ADDITIVE[name](left.indptr, left.indices, left.data, right, out)
+        np.testing.assert_array_equal(out, expected)
+        out[...] = 0.0
+        assert not whole.any()
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_zeros_that_are_kept_add_nothing(name):
+    X, Z = histograms(1, 6, 5, 0.5), histograms(2, 9, 5, 0.5)
+    out = np.empty((6, 9))
+    begins, columns = np.arange(0, 31, 5, dtype=np.int32), np.tile(np.arange(5, dtype=np.int32), 6)
+    ADDITIVE[name](begins, columns, X.ravel(), np.ascontiguousarray(Z.T), out)
+    np.testing.assert_array_equal(out, additive(name, X, Z))
+
+
+@pytest.mark.parametrize("name", problems.FORMULAS)
+@pytest.mark.parametrize("density", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize(("n_left", "n_right", "d"), [(1, 1, 1), (7, 1100, 5), (40, 33, 300)])
+def test_kernel_blocks_are_their_formula_dense_and_sparse(name, density, n_left, n_right, d):
+    formula, kernel = problems.FORMULAS[name]
+    X, Z = histograms(1, n_left, d, density), histograms(2, n_right, d, density)
+    expected = formula(X, Z)
+    tolerance = {"rtol": 1e-12, "atol": 1e-12 * (np.abs(expected).max() + 1e-300)}
+    for left in (X, sp.csr_array(X)):
+        for right in (Z, sp.csr_array(Z)):
+            np.testing.assert_allclose(kernel(left, right), expected, **tolerance)
+    for left in (X, sp.csr_array(X)):
+        np.testing.assert_allclose(kernel.diagonal(left), np.diagonal(formula(X, X)), **tolerance)
+
+
+@pytest.mark.parametrize("name", problems.FORMULAS)
+def test_kernel_blocks_in_single_precision_are_nearly_their_formula(name):
+    formula, kernel = problems.FORMULAS[name]
+    X = histograms(3, 50, 20, 0.7)
+    for data in (X, sp.csr_array(X)):
+        prepared = kernel.prepare(data, np.float32)
+        found = kernel.block(prepared, prepared)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, formula(X, X), rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-12, 1e12, 1e150])
+def test_additive_kernels_are_homogeneous_over_many_orders_of_magnitude(size):
+    X = histograms(5, 20, 6, 0.5)
+    for kernel in (Intersection(), Chi2(), Hellinger()):
+        np.testing.assert_allclose(kernel(size * X, size * X), size * kernel(X, X), rtol=1e-12)
+    for name in ADDITIVE:
+        np.testing.assert_allclose(additive(name, size * X, size * X), size * additive(name, X, X), rtol=1e-12)
+
+
+SPARSE = {
+    "indices beyond right": (ValueError, "indices", {"indices": lambda k: k + 1}),
+    "indices below 0": (ValueError, "indices", {"indices": lambda k: k - 1}),
+    "huge indices": (ValueError, "indices", {"indices": lambda k: k + np.int32(2**31 - 10)}),
+    "rows that end before they begin": (ValueError, "indptr", {"indptr": lambda p: p[::-1].copy()}),
+    "rows that begin below 0": (ValueError, "indptr", {"indptr": lambda p: p - 1}),
+    "rows that end beyond the data": (ValueError, "indptr", {"indptr": lambda p: p + 1}),
+    "fewer data": (ValueError, "indptr", {"data": lambda x: x[:-1]}),
+    "fewer indices": (ValueError, "indptr", {"indices": lambda k: k[:-1]}),
+    "a row too few": (ValueError, "indptr", {"indptr": lambda p: p[:-1]}),
+    "no rows at all": (ValueError, "indptr", {"indptr": lambda p: p[:0]}),
+    "other right-hand samples": (ValueError, "out", {"right": lambda z: np.ascontiguousarray(z[:, 1:])}),
+    "right by columns": (ValueError, "right", {"right": np.asfortranarray}),
+    "out of one axis": (ValueError, "out", {"out": np.ravel}),
+    "out of another type": (TypeError, "out", {"out": lambda out: out.astype(np.float32)}),
+    "data of another type": (TypeError, "data", {"data": lambda x: x.astype(int)}),
+    "indices of another type": (TypeError, "indices", {"indices": lambda k: k.astype(np.int64)}),
+    "whole numbers of another type": (TypeError, "indptr", {"indptr": lambda p: p.astype(np.uint8)}),
+}
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+@pytest.mark.parametrize("case", SPARSE)
+def test_sparse_rows_that_are_none_are_refused(name, case):
+    error, text, changes = SPARSE[case]
+    left = sp.csr_array(np.ones((6, 5)))
+    given = {"indptr": left.indptr, "indices": left.indices, "data": left.data}
+    given |= {"right": np.ones((5, 9)), "out": np.zeros((6, 9))}
+    for key, change in changes.items():
+        given[key] = change(given[key])
+    with pytest.raises(error, match=text):
+        ADDITIVE[name](**given)
+    assert not given["out"].any()
+
+
+def test_arrays_of_other_types_and_shapes_are_refused():
+    Z, norms = rows_of(10, 3)
+    K = np.zeros((10, 10))
+    for error, text, given in (
+        (TypeError, "Z", (Z.astype(np.float32), norms, K)),
+        (ValueError, "Z", (np.asfortranarray(Z), norms, K)),
+        (ValueError, "norms", (Z, norms[:-1], K)),
+        (ValueError, "norms", (Z, np.repeat(norms, 2)[::2], K)),
+        (ValueError, "K", (Z, norms, K[:-1])),
+        (ValueError, "K", (Z, norms, np.zeros((10, 9)))),
+        (ValueError, "K", (Z, norms, np.zeros((10, 20))[:, :10])),
+        (TypeError, "K", (Z, norms, K.astype(np.float32))),
+    ):
+        with pytest.raises(error, match=text):
+            core.rbf_gram(*given)
+    assert not K.any()
+    for error, values in (
+        (TypeError, np.zeros(4, np.float32)),
+        (TypeError, [0.0]),
+        (ValueError, np.zeros(8)[::2]),
+        (ValueError, np.zeros((2, 2))),
+    ):
+        with pytest.raises(error, match="values"):
+            core.exponentials(values)
+    frozen = np.zeros(4)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="writable"):
+        core.exponentials(frozen)
+
+
+def test_an_instruction_set_that_there_is_none_of_is_refused():
+    before = core.instructions()
+    assert before in core.instruction_sets()
+    assert core.instruction_sets()[0] == "baseline"
+    with pytest.raises(ValueError, match=r"no instruction set 'abacus'.* baseline"):
+        core.use_instructions("abacus")
+    assert core.instructions() == before
+
+
+def test_the_environment_names_the_instruction_set_that_is_used(instructions):
+    code = "from slabsvm import core; print(core.instructions())"
+    assert python(code, SLABSVM_INSTRUCTIONS=instructions).stdout.split() == [instructions]
+    assert python(code, SLABSVM_INSTRUCTIONS="").stdout.split() == [core.instruction_sets()[-1]]
+
+
+def test_an_environment_that_names_no_instruction_set_is_refused_by_name():
+    answer = python("import slabsvm.core", SLABSVM_INSTRUCTIONS="abacus")
+    assert answer.returncode
+    assert "ImportError: SLABSVM_INSTRUCTIONS: this processor has no instruction set 'abacus'" in answer.stderr
