@@ -7,7 +7,7 @@ another shape or layout. Docstrings stand with the sources, in bindings.cpp.
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 
 LANES: int
 
@@ -26,7 +26,9 @@ def descend(
     *,
     at_once: int = ...,
 ) -> tuple[int, float]: ...
-def exponentials(values: FloatArray) -> None: ...
+
+# Of float64 alone, though the type of products of rows is not known as closely.
+def exponentials(values: AnyFloatArray) -> None: ...
 def rbf_gram(Z: FloatArray, norms: FloatArray, K: FloatArray) -> None: ...
 def intersection_rows(
     indptr: npt.NDArray[np.int32 | np.int64],
@@ -42,6 +44,21 @@ def chi2_rows(
     right: AnyFloatArray,
     out: AnyFloatArray,
 ) -> None: ...
+def fit(
+    K: FloatArray,
+    caps: FloatArray,
+    totals: FloatArray,
+    linear: FloatArray,
+    *,
+    tol: float,
+    smallest: float,
+    floor: float,
+    max_steps: int = ...,
+    most_work: float = ...,
+    optimum: bool = ...,
+    stays: FloatArray | None = ...,
+    groups: tuple[IntArray, IntArray, BoolArray] | None = ...,
+) -> tuple[FloatArray, FloatArray, int, float, bool, FloatArray, float, dict[str, int]]: ...
 def instruction_sets() -> list[str]: ...
 def use_instructions(name: str) -> None: ...
 def instructions() -> str: ...

@@ -30,6 +30,7 @@ inline void require(bool holds, const char* text) {
 template <class T>
 std::string type_name() {
   using Plain = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Plain, bool>) return "bool";
   return (std::is_integral_v<Plain> ? "int" : "float") + std::to_string(8 * sizeof(Plain));
 }
 

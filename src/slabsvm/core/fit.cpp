@@ -10,13 +10,13 @@ namespace slabsvm {
 
 namespace {
 
-// From gaps of these shares of the objective the optimum is looked for; of tol, the descent goes down to half. Beyond
-// the first and tol, a descent takes so many steps a sample at most.
+// From gaps of these shares of the objective the optimum is looked for, or after so many steps a sample. Where it is not
+// found the descent goes down to half of tol.
 constexpr double GAPS[] = {1e-5, 1e-7, 1e-9};
-constexpr Index STEPS = 100;
+constexpr Index STEPS = 200;
 constexpr double GOAL = 0.5;
 // Factors at most, from a descent's states and from equal scores.
-constexpr int MOST_FACTORS = 25, MOST_FROM_EQUAL = 4;
+constexpr int MOST_FACTORS = 25, MOST_FROM_EQUAL = 4, EASED_FACTORS = 6;
 // Where more than this share of a slab's samples is free, equal scores are tried.
 constexpr double EQUAL = 0.68;
 // Of more than this share of the lower plane's mass both planes hold, they are taken for one.
@@ -26,13 +26,15 @@ constexpr double ROUNDING = 1e-12;
 // delta |beta|^2 is this share of the objective, which scores hide, and delta itself within these shares of K's diagonal;
 // by how much more where states go in circles, so often at most; and how often the optimum is tried for.
 constexpr double ADDED = 1e-9, LEAST_ADDED = 1e-12, MOST_ADDED = 1e-6, STIFFER = 100.0;
-constexpr int STIFFENED = 2, ATTEMPTS = 10;
+constexpr int STIFFENED = 4, ATTEMPTS = 20;
 // Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
 // by more than that.
 constexpr Index SINGLE = 500;
 constexpr double LEAST_PIVOT = 1e-3, SINGLE_ERROR = 1e-5;
+// The gap of an optimum, as a share of the objective; of the largest objective there is, so much is rounding.
+constexpr double OPTIMAL = 1e-7, LARGEST_ROUNDING = 1e-14;
 // A refit's gap, as a share of the objective.
-constexpr double REFIT_GAP = 1e-9;
+constexpr double REFIT_GAP = 1e-7;
 
 // How much mass both planes hold of the same samples.
 double shared_by(const Problem& problem, const Doubles& values) {
@@ -60,6 +62,7 @@ class Solver {
     double diagonal = 0;
     for (Index j = 0; j < m_; ++j) diagonal += problem_.K[j * problem_.stride + j] / double(m_);
     diagonal_ = diagonal;
+    rounding_ = LARGEST_ROUNDING * diagonal * std::pow(problem_.totals[0] + problem_.totals[1], 2);
     caps_.assign(problem_.caps[0], problem_.caps[0] + m_);
     if (problem_.two) caps_.insert(caps_.end(), problem_.caps[1], problem_.caps[1] + m_);
     scores_.resize(m_);
@@ -86,9 +89,10 @@ class Solver {
     }
     for (std::size_t stage = 0; stage < std::size(GAPS) && !done; ++stage) {
       const Index before = found_.steps;
-      descend(std::min(GAPS[stage], GOAL * wanted_.tol), stage == 0 ? most_steps() : STEPS * m_);
+      descend(GAPS[stage], STEPS * m_);
       done = (stage == 0 || found_.steps > before) && pivoted();
     }
+    if (!done) descend(GOAL * wanted_.tol, most_steps() - found_.steps);
     if (!done) {
       found_.multipliers = values_;
       found_.scores = scores_;
@@ -116,6 +120,7 @@ class Solver {
     const Descended<double> went = descended(problem_, caps_, values_, scores_, tol, steps);
     found_.steps += went.steps;
     found_.lowest_curvature = std::min(found_.lowest_curvature, went.lowest_curvature);
+    correct_sums(problem_, values_);
     rescore();
   }
 
@@ -160,8 +165,7 @@ class Solver {
   bool climbed(bool merged) {
     const Doubles beta = beta_of(problem_, values_);
     States states = states_of(problem_, beta, merged);
-    problem_.near = beta;
-    problem_.delta = added(beta);
+    steady(problem_, beta);
     if (m_ > SINGLE) {
       if (const auto done = optimum_in_single(states, merged, MOST_FACTORS)) return *done;
       problem_.near = beta;
@@ -173,8 +177,7 @@ class Solver {
 
   // From equal scores: all samples are free in one plane.
   bool from_equal() {
-    problem_.near = beta_of(problem_, values_);
-    problem_.delta = added(problem_.near);
+    steady(problem_, beta_of(problem_, values_));
     const States states(m_, 1);
     if (m_ > SINGLE)
       if (const auto done = optimum_in_single(states, true, MOST_FROM_EQUAL)) return *done;
@@ -189,9 +192,10 @@ class Solver {
     Optimum<float> at;
     const bool found = find_optimum<float>(problem_, states, merged, most, at, interrupt_);
     found_.factors += at.factors;
-    if (!found || at.face.least_pivot <= LEAST_PIVOT) return {};
+    // Paths between planes that are apart need float64.
+    if (!found || !at.merged || at.face.least_pivot <= LEAST_PIVOT) return {};
     if (!take(at)) return false;
-    if (!leave_out(at) || found_.left_out.certificate <= SINGLE_ERROR) return true;
+    if (!leave_out(at) || (found_.left_out.certificate <= SINGLE_ERROR && found_.left_out.refitted == 0)) return true;
     return {};
   }
 
@@ -201,16 +205,32 @@ class Solver {
     return true;
   }
 
-  // How much is added to K near some multipliers.
-  double added(const Doubles& beta) const {
-    double square = 0, largest = 0;
-    for (Index j = 0; j < m_; ++j) square += beta[j] * beta[j];
-    largest = std::max(std::abs(objective_of(beta, scores_)), wanted_.smallest);
-    return std::clamp(ADDED * largest / std::max(square, 1e-300), LEAST_ADDED * diagonal_, MOST_ADDED * diagonal_);
+  double size_of(double objective) const { return std::max(std::abs(objective), wanted_.smallest); }
+
+  // The gap of an optimum.
+  double allowed(double objective) const {
+    return std::min(OPTIMAL, GOAL * wanted_.tol) * size_of(objective) + rounding_;
   }
 
-  // Go to the optimum from some states; return whether it was found. Where states go in circles more is added to K; as
-  // what that is measured from comes nearer to the optimum, the optimum of both programs becomes the same.
+  // Set what is added to K near some multipliers.
+  void steady(Problem& problem, Doubles beta) const {
+    double room = 0;
+    for (Index j = 0; j < m_; ++j) room += problem.caps[0][j] + problem.caps[1][j];
+    problem.delta = added(beta);
+    problem.centred = allowed(objective_of(beta, scores_)) / room;
+    problem.near = std::move(beta);
+  }
+
+  // How much is added to K near some multipliers.
+  double added(const Doubles& beta) const {
+    double square = 0;
+    for (double each : beta) square += each * each;
+    const double size = size_of(objective_of(beta, scores_));
+    return std::clamp(ADDED * size / std::max(square, 1e-300), LEAST_ADDED * diagonal_, MOST_ADDED * diagonal_);
+  }
+
+  // Go to the optimum from some states; return whether it was found. Where states go in circles more is added to K, and
+  // less again as what that is measured from comes nearer to the optimum.
   bool climb(Problem& problem, States states, bool merged, Optimum<double>& at) {
     int stiffened = 0;
     for (int attempt = 0; attempt < ATTEMPTS && stiffened <= STIFFENED; ++attempt) {
@@ -218,28 +238,70 @@ class Solver {
       at.states.clear();
       const bool found = find_optimum<double>(problem, states, merged, MOST_FACTORS, at, interrupt_);
       found_.factors += at.factors;
-      if (found) return true;
+      if (found) return stiffened == 0 || eased(problem, stiffened, at);
       if (at.states.empty()) {
         problem.near = near;
         problem.delta *= STIFFER;
         ++stiffened;
-      } else {  // on the way
-        states = at.states, merged = at.merged;
+        continue;
       }
+      states = at.states, merged = at.merged;
+      if (stiffened == 0) continue;
+      problem.delta /= STIFFER;
+      --stiffened;
     }
     return false;
   }
 
+  // With the optimum at hand, find it with as little added to K as that allows: what leaves it is moved less.
+  bool eased(Problem& problem, int stiffened, Optimum<double>& at) {
+    const States states = at.states;
+    const bool merged = at.merged;
+    const Doubles beta = at.beta;
+    const double delta = problem.delta;
+    for (int level = 0; level <= stiffened; ++level) {
+      problem.delta = delta * std::pow(STIFFER, level - stiffened);
+      problem.near = beta;
+      ++found_.factors;
+      if (find_optimum<double>(problem, states, merged, EASED_FACTORS, at, interrupt_)) return true;
+    }
+    return false;
+  }
+
+  // Take the optimum, if its gap is that of one; else the descent goes on from there, if that is better.
   template <class T>
   bool take(const Optimum<T>& at) {
     Doubles multipliers = multipliers_of(problem_, at.beta);
     if (multipliers.empty()) return false;
+    Doubles scores(m_);
+    const Doubles beta = beta_of(problem_, multipliers);
+    compute_scores(problem_, beta.data(), scores.data());
+    const double objective = objective_of(beta, scores);
+    if (gap_at(multipliers, scores, at.rho) > allowed(objective)) {
+      if (objective < objective_of(beta_of(problem_, values_), scores_)) {
+        values_ = std::move(multipliers);
+        scores_ = std::move(scores);
+      }
+      problem_.exactly = std::abs(objective) <= wanted_.smallest;
+      return false;
+    }
     found_.multipliers = std::move(multipliers);
-    found_.scores.resize(m_);
-    compute_scores(problem_, beta_of(problem_, found_.multipliers).data(), found_.scores.data());
+    found_.scores = std::move(scores);
     found_.optimal = true;
     found_.merged = at.merged;
     return true;
+  }
+
+  // The duality gap for these offsets: a sample above its plane should have no multiplier, and one below be at its cap.
+  double gap_at(const Doubles& multipliers, const Doubles& scores, const double* rho) const {
+    double gap = 0;
+    for (int plane = 0; plane < (problem_.two ? 2 : 1); ++plane)
+      for (Index j = 0; j < m_; ++j) {
+        const double above = (plane == 0 ? 1.0 : -1.0) * (scores[j] - rho[plane]);
+        const double value = multipliers[plane * m_ + j];
+        gap += (above > 0 ? value : value - problem_.caps[plane][j]) * above;
+      }
+    return gap;
   }
 
   template <class T>
@@ -342,11 +404,11 @@ class Solver {
     for (const double gap : {GAPS[0], REFIT_GAP}) {
       descended(rest, limits, values, scores, gap, STEPS * m_);
       score();
+      if (!found_.optimal) continue;  // what was not found for all is not for the rest
       const bool first = !rest.two || shared_by(rest, values) > SHARED * rest.totals[0];
       for (const bool merged : {first, !first}) {
         if (merged != first && !rest.two) continue;
-        rest.near = beta_of(rest, values);
-        rest.delta = added(rest.near);
+        steady(rest, beta_of(rest, values));
         Optimum<double> at;
         if (climb(rest, states_of(rest, rest.near, merged), merged, at) && !multipliers_of(rest, at.beta).empty()) {
           compute_scores(rest, at.beta.data(), scores.data());
@@ -382,6 +444,7 @@ class Solver {
   const Index m_;
   Doubles caps_, values_, scores_;
   double diagonal_;  // the mean of K's
+  double rounding_;  // of a gap
   Fit found_;
 };
 

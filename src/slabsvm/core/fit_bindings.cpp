@@ -32,7 +32,8 @@ Sets sets_of(nb::handle begins_given, nb::handle samples_given, nb::handle leave
   const auto begins = checked<Vector<const std::int64_t>>(begins_given, "begins");
   const auto samples = checked<Vector<const std::int64_t>>(samples_given, "samples");
   const auto leaves = checked<Vector<const bool>>(leaves_given, "leaves");
-  require(length(begins) >= 1 && length(leaves) == length(samples), "leaves must be as long as samples");
+  require(length(begins) >= 1, "begins must hold where each group begins, and where the last one ends");
+  require(length(leaves) == length(samples), "leaves must be as long as samples");
   Sets sets;
   sets.begins.assign(begins.data(), begins.data() + begins.size());
   require(sets.begins.front() == 0 && sets.begins.back() == length(samples),
@@ -60,7 +61,7 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   require(length(totals) == planes, "totals must be (P,)");
   require(length(linear) == m, "linear must be (m,)");
   require(stays_given.is_none() || groups_given.is_none(), "give stays or groups, and not both");
-  for (const double number : {tol, smallest, floor, most_work}) require(number >= 0, "limits must not be negative");
+  for (const double number : {tol, smallest, floor, most_work}) require(std::isfinite(number) && number >= 0, "limits must be finite, and not negative");
   for (Index p = 0; p < planes; ++p) {
     double room = 0;
     for (Index j = 0; j < m; ++j) {
@@ -78,12 +79,16 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   if (!stays_given.is_none()) {
     const auto stays = checked<Vector<const double>>(stays_given, "stays");
     require(length(stays) == m, "stays must be (m,)");
+    for (Index j = 0; j < m; ++j)
+      require(stays.data()[j] >= 0 && stays.data()[j] <= 1, "stays must be shares from 0 to 1");
     wanted.left_out = true;
     wanted.stays.assign(stays.data(), stays.data() + m);
   }
   if (!groups_given.is_none()) {
-    const auto groups = nb::cast<nb::tuple>(groups_given);
-    require(groups.size() == 3, "groups must be begins, samples and leaves");
+    if (!nb::isinstance<nb::tuple>(groups_given))
+      throw nb::type_error("groups must be a tuple of begins, samples and leaves");
+    const auto groups = nb::borrow<nb::tuple>(groups_given);
+    require(nb::len(groups) == 3, "groups must be begins, samples and leaves");
     wanted.left_out = true;
     wanted.groups = sets_of(groups[0], groups[1], groups[2], m);
   }

@@ -40,7 +40,11 @@ void Leaving<T>::begin() {
 
 template <class T>
 bool Leaving<T>::go(int most_events) {
-  return by_blocks() || by_path(most_events);
+  begin();
+  if (flipped()) return true;
+  begin();
+  // Several events at once may leave states wrong at the end of a path.
+  return followed(most_events) && flipped();
 }
 
 template <class T>
@@ -220,14 +224,14 @@ bool Leaving<T>::solve() {
 }
 
 template <class T>
-bool Leaving<T>::by_blocks() {
-  begin();
+bool Leaving<T>::flipped() {
   Index fewest = table_.m;
   int patience = APART_PATIENCE;
   for (int turn = 0; turn < (merged_ ? FLIPS : APART_FLIPS); ++turn) {
     give_each_plane_one(problem_, table_.cap1.data(), table_.cap2.data(), scores_.data(), states_, merged_);
     if (!solve()) return false;
-    Judgement right = judge(problem_, table_.cap1.data(), table_.cap2.data(), here(), states_, merged_, table_.scale);
+    Judgement right = judge(problem_, table_.cap1.data(), table_.cap2.data(), here(), states_, merged_,
+                            problem_.tolerance * table_.scale, problem_.tolerance);
     if (right.wrong == 0) return true;
     if (!merged_ || !right.merged) {
       patience = right.wrong < fewest ? patience : patience - 1;
@@ -241,8 +245,7 @@ bool Leaving<T>::by_blocks() {
 }
 
 template <class T>
-bool Leaving<T>::by_path(int most) {
-  begin();
+bool Leaving<T>::followed(int most) {
   const Index m = table_.m;
   Doubles beta = beta_, scores = scores_;  // how far the path has come
   double rho[2] = {rho_[0], rho_[1]}, t = 0;

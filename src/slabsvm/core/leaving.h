@@ -37,8 +37,8 @@ class Leaving {
   };
 
   void begin();
-  bool by_blocks();
-  bool by_path(int most);
+  bool flipped();           // by blocks, from these states
+  bool followed(int most);  // along the path, with so many events at most
   // Put beta_, scores_ and rho_ at the targets for these states; return whether the system is regular.
   bool solve();
   double target_or_bound(Index at) const { return goes_[at] >= 0 ? targets_[goes_[at]] : table_.bound(states_[at], at); }

@@ -19,6 +19,8 @@ constexpr double STIFFER = 100.0;
 // Where a free sample's own entry of the inverse is less than this, relative to 1 / K_jj, no other sample on the plane
 // can take what leaves.
 constexpr double ALONE = 1e-12;
+// Room for what both planes hold of the same samples, relative to the lower plane's mass: with this much, none is short.
+constexpr double AMPLE = 4.0;
 
 // Sums over sets of their changes times Gaussian numbers, in the table's order: (PROBES, m).
 struct Certificate {
@@ -112,6 +114,7 @@ class Without {
     for (Index set : rest) {
       if (done++ % 16 == 0) interrupt_();
       one(set);
+      if (sizeof(T) == 4 && found_.refitted > 0) return std::move(found_);
     }
     found_.certificate = worst();
     return std::move(found_);
@@ -124,6 +127,8 @@ class Without {
   std::vector<Index> all_at_once() {
     const Index m = table_.m, f = table_.f, count = static_cast<Index>(sets_.begins.size()) - 1;
     const Rooms<T> rooms(table_);
+    // Where there is much more room than mass, no row that leaves takes all of it.
+    const bool ample = ample_spare();
     std::vector<Index> rest;
     std::vector<T> weights(PROBES * f, T(0));  // (f, PROBES), column by column
     std::vector<char> went(f, 0);
@@ -144,7 +149,8 @@ class Without {
       }
       const T* column = table_.column(at);
       const double move = sets_.targets[begin] - table_.beta[at], size = double(column[at]);
-      if (!(size > ALONE / table_.kernel(at, at)) || !rooms.hold(table_, column, static_cast<T>(move / size))) {
+      if (!(size > ALONE / table_.kernel(at, at)) || !rooms.hold(table_, column, static_cast<T>(move / size)) ||
+          !(ample || has_spare(followed(column, move / size), {at}))) {
         rest.push_back(set);
         continue;
       }
@@ -176,6 +182,20 @@ class Without {
     return rest;
   }
 
+  bool ample_spare() const {
+    double spare = 0;
+    for (Index k = 0; k < table_.m && problem_.two; ++k)
+      spare += std::min(table_.cap1[k] - std::max(table_.beta[k], 0.0), table_.cap2[k] - std::max(-table_.beta[k], 0.0));
+    return !problem_.two || spare >= AMPLE * problem_.totals[0];
+  }
+
+  // The multipliers after a free sample's column is followed by an amount.
+  Doubles followed(const T* column, double amount) const {
+    Doubles beta = table_.beta;
+    for (Index k = 0; k < table_.f; ++k) beta[k] += amount * double(column[k]);
+    return beta;
+  }
+
   void one(Index set) {
     std::vector<Index> places, leaving;
     Doubles targets;
@@ -187,15 +207,19 @@ class Without {
     }
     if (has_room(places)) {
       Leaving<T> first(table_, places, targets);
-      if (first.go(EVENTS)) {
+      if (first.go(EVENTS) && has_spare(first.beta(), places)) {
         ++found_.stepwise;
         take(set, table_, first);
+        return;
+      }
+      if (sizeof(T) == 4) {
+        ++found_.refitted;
         return;
       }
       if (Table<T>* other = stiffer()) {
         for (std::size_t k = 0; k < leaving.size(); ++k) places[k] = other->place[leaving[k]];
         Leaving<T> second(*other, places, targets);
-        if (second.go(EVENTS_AGAIN)) {
+        if (second.go(EVENTS_AGAIN) && has_spare(second.beta(), places)) {
           ++found_.again;
           take(set, *other, second);
           return;
@@ -217,6 +241,21 @@ class Without {
       if (room < problem_.totals[plane] * (1.0 + 1e-9)) return false;
     }
     return true;
+  }
+
+  // Whether samples have room for the mass that both planes hold of the same ones, which beta does not show.
+  bool has_spare(const Doubles& beta, const std::vector<Index>& places) const {
+    if (!problem_.two) return true;
+    double missing = problem_.totals[0], spare = 0;
+    const auto room = [&](Index k) {
+      return std::min(table_.cap1[k] - std::max(beta[k], 0.0), table_.cap2[k] - std::max(-beta[k], 0.0));
+    };
+    for (Index k = 0; k < table_.m; ++k) {
+      missing -= std::max(beta[k], 0.0);
+      spare += std::max(room(k), 0.0);
+    }
+    for (Index at : places) spare -= std::max(room(at), 0.0);
+    return missing <= 1e-9 * problem_.totals[0] || missing <= spare;
   }
 
   // The table of the same optimum with more added to K, which does not move it, but what leaves it; nothing if there is

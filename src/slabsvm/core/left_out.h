@@ -30,6 +30,7 @@ struct LeftOut {
   Doubles scores;          // for each of `Sets::samples`
   double certificate = 0;  // relative to the offsets
   Index at_once = 0, stepwise = 0, again = 0, refitted = 0;  // sets that went each way
+  // In float32 the first that neither flips nor a path lead to the end of is counted as refitted, and ends it all.
 };
 
 // Solve the program anew without a set; return scores, (m,), without the term that is added.

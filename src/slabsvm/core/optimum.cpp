@@ -15,10 +15,10 @@ constexpr int PATIENCE = 4;
 constexpr int REFINEMENTS = 3, REFINEMENTS_SINGLE = 8;
 // Free samples lie on their plane to within this share of the offsets.
 constexpr double RESIDUAL = 4e-15;
-// So often the term that is added is measured from anew. By the last of them scores may be off by this share of the
-// offsets.
-constexpr int MOST_CENTRES = 4;
-constexpr double CENTRED = 1e-8;
+// Samples are on the wrong side of a plane by more than this share of the offsets, and so many roundings of scores.
+constexpr double TOLERANCE = 1e-13, ROUNDING_UNITS = 1;
+// So often the term that is added is measured from anew.
+constexpr int MOST_CENTRES = 40;
 
 // Factor K_FF + delta and prepare solves with it; return whether it is positive definite.
 template <class T>
@@ -147,32 +147,34 @@ bool find_optimum(Problem& problem, States states, bool merged, int most, Optimu
   found.beta.assign(m, 0.0);
   found.face.free.clear();  // delta may be another
   if (found.scores.size() != static_cast<std::size_t>(m)) found.scores.assign(m, 0.0);
+  double largest = 0;
+  for (Index j = 0; j < m; ++j) largest = std::max(largest, std::abs(problem.K[j * problem.stride + j]));
+  const double noise = ROUNDING_UNITS * std::numeric_limits<double>::epsilon() * largest *
+                       (problem.totals[0] + problem.totals[1]);
   Index fewest = m + 2;
   int patience = PATIENCE;
   int centres = 0;
-  bool moved = true;
   for (found.factors = 1; found.factors <= most; ++found.factors) {
     interrupt();
     give_each_plane_one(problem, problem.caps[0], problem.caps[1], found.scores.data(), states, merged);
     if (!solve_on(problem, states, merged, found)) return false;
     const View view{found.beta.data(), found.scores.data(), {found.rho[0], found.rho[1]}};
-    Judgement right = judge(problem, problem.caps[0], problem.caps[1], view, states, merged, found.scale());
+    // Boxes hold to the last bit, and planes to within rounding: what meets its box stays there.
+    Judgement right = judge(problem, problem.caps[0], problem.caps[1], view, states, merged,
+                            std::max(TOLERANCE * found.scale(), noise), 0.0);
     if (right.wrong == 0) {
       found.states = states;
       found.merged = merged;
-      if (!moved) return true;
-      if (centres == MOST_CENTRES) {
-        double off = 0;
-        for (Index j = 0; j < m; ++j) off = std::max(off, problem.delta * std::abs(found.beta[j] - problem.near[j]));
-        return off <= CENTRED * found.scale();
-      }
-      // Measured from here, the term that is added moves nothing. The factor stays.
+      double off = 0;
+      for (Index j = 0; j < m; ++j) off = std::max(off, problem.delta * std::abs(found.beta[j] - problem.near[j]));
+      if (off <= std::max(problem.centred, noise)) return true;
+      if (centres == MOST_CENTRES) return false;
+      // Measured from here, the term that is added moves less. The factor stays.
       problem.near = found.beta;
       ++centres;
-      moved = false;
+      fewest = m + 2;
       continue;
     }
-    moved = true;
     patience = right.wrong < fewest ? PATIENCE : patience - 1;
     fewest = std::min(fewest, right.wrong);
     if (patience < 0) return false;

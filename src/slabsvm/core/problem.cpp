@@ -7,16 +7,23 @@
 
 namespace slabsvm {
 
+namespace {
+
+// Sums are right to within this share.
+constexpr double ROUNDED_SUM = 1e-12;
+
+}  // namespace
+
 Judgement judge(const Problem& problem, const double* cap1, const double* cap2, const View& at, const States& states,
-                bool merged, double scale) {
+                bool merged, double slack, double beyond) {
   Judgement found{states, merged, 0};
   const Index m = static_cast<Index>(states.size());
-  const double low = at.rho[0], high = at.rho[1], slack = problem.tolerance * scale;
+  const double low = at.rho[0], high = at.rho[1];
   double above = 0;
   bool any_between = false;
   for (Index j = 0; j < m; ++j) {
     const State state = states[j];
-    const double beta = at.beta[j], s = at.scores[j], room = problem.tolerance * (cap1[j] + cap2[j]);
+    const double beta = at.beta[j], s = at.scores[j], room = beyond * (cap1[j] + cap2[j]);
     State right = state;
     above += std::max(beta, 0.0);
     any_between = any_between || state == 0;
@@ -29,9 +36,9 @@ Judgement judge(const Problem& problem, const double* cap1, const double* cap2, 
       if (state == 2 && s > low + slack) right = 1;
       if (state == -2 && s < high - slack) right = -1;
       if (state == 0) {
-        const double below = low - s, beyond = s - high;
-        if (below > slack && below >= beyond) right = 1;
-        if (beyond > slack && beyond > below) right = -1;
+        const double below = low - s, above_upper = s - high;
+        if (below > slack && below >= above_upper) right = 1;
+        if (above_upper > slack && above_upper > below) right = -1;
       }
     }
     found.states[j] = right;
@@ -77,7 +84,8 @@ void give_each_plane_one(const Problem& problem, const double* cap1, const doubl
 
 Doubles multipliers_of(const Problem& problem, const Doubles& beta) {
   const Index m = problem.m;
-  Doubles values((problem.two ? 2 : 1) * m);
+  const int planes = problem.two ? 2 : 1;
+  Doubles values(planes * m);
   double missing = problem.totals[0], spare = 0;
   for (Index j = 0; j < m; ++j) {
     values[j] = std::clamp(beta[j], 0.0, problem.caps[0][j]);
@@ -87,14 +95,40 @@ Doubles multipliers_of(const Problem& problem, const Doubles& beta) {
       spare += std::min(problem.caps[0][j] - values[j], problem.caps[1][j] - values[m + j]);
     }
   }
-  if (!problem.two || missing <= 1e-12 * problem.totals[0]) return values;
-  if (missing > spare) return {};
-  for (Index j = 0; j < m; ++j) {
-    const double room = std::min(problem.caps[0][j] - values[j], problem.caps[1][j] - values[m + j]);
-    values[j] += room * (missing / spare);
-    values[m + j] += room * (missing / spare);
+  if (problem.two && missing > ROUNDED_SUM * problem.totals[0]) {
+    if (missing > spare) return {};
+    for (Index j = 0; j < m; ++j) {
+      const double room = std::min(problem.caps[0][j] - values[j], problem.caps[1][j] - values[m + j]);
+      values[j] += room * (missing / spare);
+      values[m + j] += room * (missing / spare);
+    }
   }
+  correct_sums(problem, values);
   return values;
+}
+
+void correct_sums(const Problem& problem, Doubles& multipliers) {
+  const Index m = problem.m;
+  for (Index plane = 0; plane < (problem.two ? 2 : 1); ++plane) {
+    double* values = multipliers.data() + plane * m;
+    const double* caps = problem.caps[plane];
+    for (int round = 0; round < 2; ++round) {
+      double missing = problem.totals[plane], inside = 0, any = 0;
+      for (Index j = 0; j < m; ++j) missing -= values[j];
+      const auto room = [&](Index j) { return missing > 0 ? caps[j] - values[j] : values[j]; };
+      for (Index j = 0; j < m; ++j) {
+        inside += std::min(values[j], caps[j] - values[j]);
+        any += room(j);
+      }
+      const bool stays = inside > std::abs(missing);
+      const double rooms = stays ? inside : any;
+      if (missing == 0 || rooms == 0) break;
+      for (Index j = 0; j < m; ++j) {
+        const double own = stays ? std::min(values[j], caps[j] - values[j]) : room(j);
+        values[j] = std::clamp(values[j] + missing * (own / rooms), 0.0, caps[j]);
+      }
+    }
+  }
 }
 
 Doubles linear_minimiser(const Problem& problem, const double* scores) {
@@ -123,6 +157,15 @@ Doubles beta_of(const Problem& problem, const Doubles& multipliers) {
 }
 
 void compute_scores(const Problem& problem, const double* beta, double* scores) {
+  if (problem.exactly) {
+    for (Index i = 0; i < problem.m; ++i) {
+      const double* row = problem.K + i * problem.stride;
+      long double sum = problem.linear[i];
+      for (Index j = 0; j < problem.m; ++j) sum += static_cast<long double>(row[j]) * beta[j];
+      scores[i] = static_cast<double>(sum);
+    }
+    return;
+  }
   std::copy(problem.linear, problem.linear + problem.m, scores);
   lapack::symv('L', static_cast<int>(problem.m), 1.0, problem.K, static_cast<int>(problem.stride), beta, 1.0, scores);
 }

@@ -53,7 +53,9 @@ struct Problem {
   const double* linear;     // (m,), c
   double delta;             // of the term that is added, and the point it is measured from
   Doubles near;             // (m,)
-  double tolerance = 1e-10; // of boxes relative to caps, of distances relative to offsets
+  bool exactly = false;     // whether scores are summed in long double: where w = 0 all else is rounding
+  double centred = 0;       // at an optimum, by how much scores may be off by it
+  double tolerance = 1e-10; // where samples leave: of distances relative to offsets, and of boxes relative to caps
 
   // What a multiplier is in a state that is not free.
   double bound(State state, Index i) const { return state == 2 ? caps[0][i] : state == -2 ? -caps[1][i] : 0.0; }
@@ -74,9 +76,10 @@ struct Judgement {
 
 // Say which states would be right for what is wrong with a point, and whether planes should be merged.
 //
-// caps are in the order of the point's samples. scale is the size of the offsets.
+// caps are in the order of the point's samples. A score may be on the wrong side of its plane by slack, and a free
+// multiplier beyond its box by the share beyond of its caps.
 Judgement judge(const Problem& problem, const double* cap1, const double* cap2, const View& at, const States& states,
-                bool merged, double scale);
+                bool merged, double slack, double beyond);
 
 // Free, of a plane that has no free sample, the one that is next to give or to take mass.
 void give_each_plane_one(const Problem& problem, const double* cap1, const double* cap2, const double* scores,
@@ -85,6 +88,9 @@ void give_each_plane_one(const Problem& problem, const double* cap1, const doubl
 // Return multipliers of both planes, (2, m), or of one, (m,): mass that beta does not show is held by both planes.
 // Return nothing where samples have no room for it.
 Doubles multipliers_of(const Problem& problem, const Doubles& beta);
+
+// Spread what rounding has left of the sums of multipliers over the room of each; one at its bound stays there.
+void correct_sums(const Problem& problem, Doubles& multipliers);
 
 // Return feasible multipliers that minimise their product with the scores: each plane's lowest scores at their caps.
 Doubles linear_minimiser(const Problem& problem, const double* scores);

@@ -34,7 +34,7 @@ from slabsvm.runtime.objects import cached_property
 # the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.
 OBJECTIVE_FLOOR = 1e-7
 
-# As many as the active set can tie together.
+# As many as the core knows.
 MOST_PLANES = 2
 
 # A share of samples below this is none, of however many.
@@ -73,11 +73,11 @@ class Dual:
     linear: FloatArray
 
     def __post_init__(self) -> None:
-        """Refuse planes that the active set cannot tie together."""
+        """Refuse planes that the core does not know."""
         if len(self.signs) > MOST_PLANES or self.signs.sum() not in (-1.0, 0.0, 1.0):
             raise ValueError(
-                f"A program has one plane, or two of opposite signs, and not those of signs {self.signs}: the active "
-                "set and the start from equal scores know how one sample ties two such planes together, and no more."
+                f"A program has one plane, or two of opposite signs, and not those of signs {self.signs}: the core "
+                "knows how one sample ties two such planes together, and no more."
             )
 
     @property

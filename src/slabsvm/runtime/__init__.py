@@ -1,1 +1,1 @@
-"""How code runs here: threads, compilation, all-or-nothing methods, the line of a warning, libraries of extras."""
+"""How code runs here: threads, all-or-nothing methods, the line of a warning, libraries of extras."""
