@@ -25,15 +25,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from leave_one_out import SETTINGS, TIGHT, refitted_scores
+from leave_one_out import SETTINGS, left_out, refitted_scores
 from slabsvm import SVDD, AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.dual.left_out import left_out_scores, left_out_scores_of_groups
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import loop
+from slabsvm.solvers.small import Leaving
 
 EXACT = 1e-6
 N_PROBLEMS = 12
@@ -48,9 +46,9 @@ MODELS = {
 # Groups, rows in each, features, and how far rows of a group are apart beside groups.
 CLOUDS = ((30, 8, 3, 0.1), (100, 5, 3, 0.1), (100, 5, 16, 0.2), (100, 5, 6, 0.5))
 N_DRAWS = 8
-# Rows and groups of the fits that are timed; of so many rows before, so that all is compiled.
+# Rows and groups of the fits that are timed; of so many rows before, so that all is imported.
 COSTS = ((1000, 20), (1000, 200), (2000, 4), (2000, 20), (5000, 20), (5000, 200), (10_000, 8), (10_000, 100))
-N_COMPILED = 500
+N_BEFORE = 500
 
 
 def problem(kernel: str, seed: int) -> tuple[Dual, np.ndarray, list[np.ndarray]]:
@@ -71,18 +69,18 @@ def distribution(kernel: str) -> Record:
     by_groups, by_rows, one, other, problems, groups_left = [], [], [], [], 0, 0
     for seed in range(N_PROBLEMS):
         dual, K, groups = problem(kernel, seed)
-        solution = loop.solve(dual, Dense(K), tol=TIGHT)
+        solution, by_group = left_out(dual, K, Leaving(groups=[(group, group) for group in groups]))
         if solution.status is Status.DEGENERATE:
             continue
         exact, found = solution.scores.copy(), solution.scores.copy()
-        left = left_out_scores_of_groups(dual, Dense(K), solution, [(group, group) for group in groups])
+        left = np.split(by_group.scores, np.cumsum([len(group) for group in groups])[:-1])
         held = np.zeros(len(K), dtype=bool)
         for group, scores in zip(groups, left, strict=True):
             if (solution.multipliers[:, group] > 0).any():
                 exact[group], found[group], held[group] = refitted_scores(dual, K, group), scores, True
                 groups_left += 1
         problems += 1
-        alone = left_out_scores(dual, Dense(K), solution, np.zeros(len(K)))
+        alone = left_out(dual, K, Leaving(np.zeros(len(K))))[1].scores
         by_groups.append(np.abs(found - exact)[held] / exact.std())
         by_rows.append(np.abs(alone - exact)[held] / exact.std())
         one.append((found[held] - exact.mean()) / exact.std())
@@ -146,7 +144,7 @@ def cost(name: str, n_rows: int, n_groups: int) -> Record:
     rng = np.random.default_rng(0)
     groups = np.arange(n_rows) % n_groups
     X = rng.normal(size=(n_groups, 5))[groups] + 0.5 * rng.normal(size=(n_rows, 5))
-    clone(MODELS[name]).fit(X[:N_COMPILED], groups=groups[:N_COMPILED])
+    clone(MODELS[name]).fit(X[:N_BEFORE], groups=groups[:N_BEFORE])
     seconds = []
     for given in (None, groups):
         begun = time.perf_counter()

@@ -198,7 +198,7 @@ def cost(layout: str, model: str, n_rows: int) -> Record:
     rows, new = drawn(layout, model, np.random.default_rng(0), n_rows, n_rows)
     taken = []
     with threadpool_limits(limits=1):
-        # The first turn compiles.
+        # The first turn imports.
         for _ in range(2):
             begin = time.process_time()
             detector = MODELS[model][1]().fit(rows)

@@ -19,13 +19,13 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from slabsvm.dual.left_out import left_out_scores
 from slabsvm.dual.program import Dual, one_class, one_class_slab
-from slabsvm.dual.solution import Status
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
+from slabsvm.solvers.small import Leaving, LeftOut, solve_small
 
 TIGHT = 1e-11
 LARGEST = 200
@@ -89,18 +89,24 @@ def refitted_scores(dual: Dual, K: np.ndarray, some: np.ndarray, stays: float = 
     return np.asarray(K[np.ix_(some, here)] @ rest.beta(refit.multipliers))
 
 
+def left_out(dual: Dual, K: np.ndarray, leaving: Leaving) -> tuple[Solution, LeftOut]:
+    """Return the optimum, and scores without what leaves."""
+    solution, found = solve_small(dual, Dense(K), tol=TIGHT, leaving=leaving)
+    assert found is not None
+    return solution, found
+
+
 def errors(dual: Dual, K: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
     """Return the support vectors' errors by left-out and by training scores, over the spread of refits' scores."""
-    gram, stays = Dense(K), 1.0 - 1.0 / counts
-    solution = loop.solve(dual, gram, tol=TIGHT)
+    stays = 1.0 - 1.0 / counts
+    solution, found = left_out(dual, K, Leaving(stays))
     if solution.status is Status.DEGENERATE:
         return {}
-    left_out = left_out_scores(dual, gram, solution, stays)
     support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
     exact = solution.scores.copy()
     exact[support] = [refitted_scores(dual, K, np.array([i]), stays[i])[0] for i in support]
     return {
-        "left_out": np.abs(left_out - exact)[support] / exact.std(),
+        "left_out": np.abs(found.scores - exact)[support] / exact.std(),
         "trained": np.abs(solution.scores - exact)[support] / exact.std(),
     }
 
@@ -108,14 +114,14 @@ def errors(dual: Dual, K: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarra
 def distribution(kind: str) -> Record:
     """Return the distribution of the errors over all support vectors of a kernel's problems, or of a layout's."""
     found = [e for e in (errors(*problem) for problem in (problems if kind in NAMED else changing)(kind)) if e]
-    left_out, trained = (np.concatenate([e[key] for e in found]) for key in found[0])
+    without, trained = (np.concatenate([e[key] for e in found]) for key in found[0])
     return {
         "kernel": kind,
         "problems": len(found),
-        "support_vectors": len(left_out),
-        "median": float(np.median(left_out)),
-        "p99": float(np.quantile(left_out, 0.99)),
-        "max": float(left_out.max()),
+        "support_vectors": len(without),
+        "median": float(np.median(without)),
+        "p99": float(np.quantile(without, 0.99)),
+        "max": float(without.max()),
         "training_median": float(np.median(trained)),
         "training_p90": float(np.quantile(trained, 0.9)),
     }

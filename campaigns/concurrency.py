@@ -37,7 +37,7 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import many
 from harness import Benchmark, Case, Document, Options, Record, in_own_process, table
-from interruptions import LONG, cloud, compilation, interruption, prediction
+from interruptions import LONG, cloud, interruption, prediction
 from processes import python
 
 NAMES = list(many.MODELS)
@@ -226,7 +226,6 @@ def cases(_: Options) -> list[Case]:
         ("at once: spawn", partial(in_processes, "spawn", 4)),
         ("at once: other circumstances", other_circumstances),
         ("interruption: prediction", prediction),
-        ("interruption: compilation", compilation),
         ("limits", limits),
         *((f"warnings: {name}", partial(escaped, name)) for name in NAMES),
     ]

@@ -39,7 +39,7 @@ CORPUS = ROOT / "campaigns" / "corpus"
 # Counted lines take a while to trace; so many bytes of a reader's inputs are kept for ./check.
 TRACED_SECONDS = 15
 MOST_KEPT = 24_000
-# To import and compile all before the first input.
+# To import all before the first input.
 BEGINNING = 240
 
 

@@ -1,8 +1,7 @@
-"""Long fits, predictions and first compilations that are interrupted: how soon they answer, and what they leave."""
+"""Long fits and predictions that are interrupted: how soon they answer, and what they leave."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from sklearn.base import clone
 
 import many
 from harness import Record
-from processes import python
 from slabsvm import (
     SVDD,
     AutoDetector,
@@ -43,7 +41,8 @@ def _precomputed(m: int) -> np.ndarray:
 LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "descent, a tight gap": lambda: (OneClassSlabSVM(gamma="scale", tol=1e-6, calibration="training"), cloud(5000)),
     "all of K": lambda: (OneClassSlabSVM(gamma=3.0), cloud(8000)),
-    "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(4500)),
+    "leave-one-out, one feature": lambda: (OneClassSlabSVM(gamma=1.0), cloud(2000, 1)),
+    "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(2000)),
     "chi2 kernel": lambda: (OneClassSlabSVM(kernel="chi2"), cloud(4000, 30)),
     "SVDD": lambda: (SVDD(gamma=1.0), cloud(4000)),
     "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),
@@ -108,27 +107,6 @@ def prediction() -> Record:
     lasting, cpu = time.perf_counter() - begin, time.process_time() - cpu
     moments = np.random.default_rng(0).uniform(0.02, 1.0, MOMENTS) * lasting
     return _interruption_record("predictions of 200,000 rows", cpu, interrupted(lambda: model.predict(X), moments), 0)
-
-
-def compilation() -> Record:
-    """Interrupt the first fit of processes that have nothing compiled."""
-    code = (
-        "import sys, time; import many\n"
-        "try:\n"
-        "    with many.interrupted_after(float(sys.argv[1])) as late: many.outcome('slab, training planes', 0)\n"
-        "except KeyboardInterrupt: print(late())\n"
-        "else: print('nan')\n"
-        "print(many.outcome('slab, training planes', 0))"
-    )
-    found, n_broken = [], 0
-    for moment in np.linspace(0.05, 3.0, MOMENTS):
-        with tempfile.TemporaryDirectory() as folder:
-            run = python(code, moment, flags=("-W", "ignore"), NUMBA_CACHE_DIR=folder)
-        late, answer = [*run.stdout.split(), "nan", ""][:2]
-        n_broken += answer != many.outcome("slab, training planes", 0)
-        if late != "nan":
-            found.append((float(late), float("nan")))
-    return _interruption_record("first compilation", float("nan"), found, n_broken)
 
 
 def _interruption_record(what: str, cpu: float, found: list[tuple[float, float]], n_broken: int) -> Record:

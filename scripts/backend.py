@@ -27,6 +27,7 @@ COMPILERS = ("c++", "g++", "clang++")
 ZIG = "ziglang>=0.13,<1"
 # zig compiles for the very processor it runs on, unless told otherwise, and pip may keep the wheel for another machine.
 PROGRAMS = {"cc": "cc -mcpu=baseline", "c++": "c++ -mcpu=baseline", "ar": "ar", "ranlib": "ranlib"}
+HEADERS = "On Debian and Ubuntu they are in python3-dev, on Fedora in python3-devel."
 SANITIZED = (
     "-DSLABSVM_SANITIZE=address;undefined",
     "-DCMAKE_BUILD_TYPE=Debug",
@@ -67,6 +68,8 @@ def lacks_compiler() -> bool:
 @contextlib.contextmanager
 def compiler(folder: Path) -> Iterator[None]:
     """Where there is no compiler, put zig's programs into a folder, under the names that CMake looks for."""
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        sys.exit(f"slabsvm needs Python's headers to be built, and {sys.executable} has none. {HEADERS}")
     before = dict(os.environ)
     # CMake and ninja may be here alone: pip installs them beside Python.
     places = [str(Path(sys.executable).parent), before.get("PATH", os.defpath)]

@@ -131,7 +131,8 @@ def bill_of_materials(folder: Path, wheel: Path, epoch: int) -> str:
             "timestamp": datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "tools": {
                 "components": [
-                    {"type": "application", "name": "hatchling", "version": metadata.version("hatchling")},
+                    {"type": "application", "name": name, "version": metadata.version(name)}
+                    for name in ("nanobind", "scikit-build-core")
                 ]
             },
             "component": {

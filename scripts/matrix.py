@@ -7,6 +7,9 @@ cannot run, are named and not counted. Each kind of kernels runs with one thread
 Both ends of every dependency's range are environments of their own, made on first use: .venv-oldest holds the lower
 bounds of both pyproject.toml files, of what the tests need, too, and .venv-newest what pip finds below the upper ones.
 All tests run there, scikit-learn's own checks of its version among them, but for those of the pages.
+
+--no-compiler builds a wheel as pip does on a machine without a C++ compiler, and fits a model with it. This needs a
+network.
 """
 
 import argparse
@@ -18,8 +21,10 @@ import sys
 import time
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids")
@@ -79,14 +84,17 @@ def main() -> int:
             for kernels in KERNELS
             for n_threads, tests in ((1, NUMBERS), (2, QUICK))
         ]
-    cells = [] if asked.ends_only else cells
-    if asked.ends_only or not (asked.few or asked.kernels_only):
+    cells = [] if asked.ends_only or asked.no_compiler else cells
+    if asked.ends_only or not (asked.few or asked.kernels_only or asked.no_compiler):
         for age in ("oldest", "newest"):
             python = environment(age)
             cells += [Cell(python, None, 1, EVERYTHING), Cell(python, None, 2, QUICK)]
+    runs = [partial(run, cell, asked.pytest) for cell in cells]
+    if asked.no_compiler:
+        runs.append(without_compiler)
     lines, failed, counted = [], 0, 0
-    for cell in cells:
-        said, passed = run(cell, asked.pytest)
+    for one in runs:
+        said, passed = one()
         counted += passed is not None
         failed += passed is False
         lines.append(said)
@@ -100,6 +108,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
     parser.add_argument("--kernels-only", action="store_true", help="no environments of other versions")
     parser.add_argument("--ends-only", action="store_true", help="the oldest and the newest versions alone")
+    parser.add_argument("--no-compiler", action="store_true", help="a build without a C++ compiler alone")
     parser.add_argument("pytest", nargs="*", help="for pytest, after --; default: the tests of numbers, or all")
     return parser.parse_args()
 
@@ -131,6 +140,28 @@ def run(cell: Cell, pytest: list[str]) -> tuple[str, bool | None]:
     versions = ", ".join(f"{library} {version}" for library, version in found["versions"].items())
     used = f"{', '.join(found['kernels'])}; {versions}"
     return f"{outcome}  {name} ({used}), {minutes:.1f} min: {last}", done.returncode == 0
+
+
+def without_compiler() -> tuple[str, bool]:
+    """Return a line that says how a build with no compiler on the PATH and a fit went, and whether they did."""
+    name = "no compiler on the PATH"
+    begun = time.monotonic()
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    bare = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    with TemporaryDirectory() as folder:
+        build = [*pip, "wheel", "--no-deps", "--wheel-dir=wheels", ROOT]
+        install = [*pip, "install", "--no-deps", "--no-index", "--find-links=wheels", "--target=installed", "slabsvm"]
+        fit = [sys.executable, ROOT / "scripts" / "small_fit.py"]
+        steps = (
+            (build, {**bare, "PATH": folder}),
+            (install, bare),
+            (fit, {**bare, "PYTHONPATH": str(Path(folder, "installed"))}),
+        )
+        for command, variables in steps:
+            done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+            if done.returncode:
+                return f"FAILED       {name}: {(done.stderr or done.stdout).strip()[-2000:]}", False
+    return f"passed       {name}, {(time.monotonic() - begun) / 60:.1f} min: {done.stdout.partition(',')[0]}", True
 
 
 def environment(age: str) -> Path:

@@ -1,9 +1,11 @@
 """Build a release twice, from two clean exports of one commit, compare them bit for bit, and write what goes with it.
 
-Wheel and source of slabsvm and of slabsvm-reproduction are built by the hatchling of .venv, without a network, with the
-commit's time as all files' time. The second build has another folder, umask, time zone, language and order of hashes. A
-wheel that is built of the source must be the same, too. dist/ then holds the four files, a bill of materials
-(CycloneDX) for each wheel, with the versions that are installed here and the bounds that hold, and SHA256SUMS.
+Wheel and source of slabsvm and of slabsvm-reproduction are built by the scikit-build-core and the nanobind of .venv and
+by the machine's C++ compiler, without a network, with the commit's time as all files' time. The second build has
+another folder, umask, time zone, language and order of hashes. A wheel that is built of the source must be the same,
+too. dist/ then holds the four files, a bill of materials (CycloneDX) for each wheel, with the versions that are
+installed here and the bounds that hold, and SHA256SUMS. The wheel of slabsvm is for this Python on systems like this
+one; .github/workflows/wheels.yml builds those for others.
 """
 
 from __future__ import annotations
@@ -26,6 +28,17 @@ SURROUNDINGS = (
     {"umask": 0o022, "TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
     {"umask": 0o077, "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"},
 )
+
+# In a project's folder: build what is named by the functions of its build system, into a folder.
+BUILD = """
+import importlib, sys, tomllib
+with open("pyproject.toml", "rb") as file:
+    system = tomllib.load(file)["build-system"]
+sys.path[:0] = system.get("backend-path", [])
+backend = importlib.import_module(system["build-backend"])
+for target in sys.argv[2:]:
+    getattr(backend, f"build_{target}")(sys.argv[1])
+"""
 
 
 def main() -> int:
@@ -54,7 +67,7 @@ def main() -> int:
     for project in FOLDERS:
         distribution = "slabsvm" if project == ROOT else "slabsvm_reproduction"
         wheel = next(name for name in one if name.startswith(f"{distribution}-") and name.endswith(".whl"))
-        bill = f"{wheel.removesuffix('-py3-none-any.whl')}.cdx.json"
+        bill = f"{'-'.join(wheel.split('-')[:2])}.cdx.json"
         one[bill] = bill_of_materials(project, asked.output / wheel, epoch).encode()
         (asked.output / bill).write_bytes(one[bill])
     sums = [f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(one.items())]
@@ -104,9 +117,9 @@ def build(
     project: Path, targets: tuple[str, ...], output: Path, epoch: int, surroundings: dict[str, str | int]
 ) -> None:
     variables = {name: str(value) for name, value in surroundings.items() if name != "umask"}
-    asked = [part for target in targets for part in ("-t", target)]
+    output.mkdir(exist_ok=True)
     done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", *asked, "-d", output],
+        [sys.executable, "-c", BUILD, output, *targets],
         cwd=project,
         env={**os.environ, **variables, "SOURCE_DATE_EPOCH": str(epoch)},
         umask=int(surroundings["umask"]),
@@ -115,7 +128,7 @@ def build(
         check=False,
     )
     if done.returncode:
-        sys.exit(f"{project.name} cannot be built:\n{done.stderr.strip()}")
+        sys.exit(f"{project.name} cannot be built:\n{done.stdout.strip()}\n{done.stderr.strip()}")
 
 
 def members_that_differ(one: bytes, other: bytes) -> list[str]:

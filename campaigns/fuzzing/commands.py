@@ -171,7 +171,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     good = "a,b,c\n" + "".join(f"{one},{other},n{number}\n" for number, (one, other) in enumerate(rows))
     (folder / "good.csv").write_text(good)
     table = whole(folder / "good.csv", Reading())[["a", "b"]]
-    # The loops of what `fit` learns by default come from numba's cache, by pickle: once, before anybody listens.
+    # What `fit` imports to learn by default, before anybody listens.
     make_pipeline(TableEncoder(), AutoDetector()).fit(table)
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
     save(model, folder / "model.slab")

@@ -82,11 +82,7 @@ class Guard:
             for path in arguments:
                 if not isinstance(path, int):
                     self._require_inside(event, path)
-        # numba's own cache of compiled code is a pickle, and types are copied by one where it compiles.
-        elif event in NEVER and not (
-            self._within("load_overload", "compilation.py")
-            or self._within("compile", os.path.join("numba", "core", "dispatcher.py"))
-        ):
+        elif event in NEVER:
             self._refuse(f"{event}{arguments!r:.200}")
         elif event == "import" and self._known is not None and arguments[0].partition(".")[0] not in self._known:
             self._refuse(f"import of {arguments[0]}")

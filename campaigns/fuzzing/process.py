@@ -30,9 +30,6 @@ from fuzzing.readers import READERS, Reader
 
 sys.dont_write_bytecode = True
 INSTRUMENTED = ["slabsvm", "slabsvm_reproduction"]
-# Instrumented functions cannot be compiled.
-LOOPS = Path(__file__).parents[2] / "src" / "slabsvm" / "compiled"
-COMPILED = [f"slabsvm.compiled.{path.stem}" for path in LOOPS.glob("*.py")]
 # Beyond what a process takes before its first input.
 MOST_BYTES = 2**29
 # A hang.
@@ -93,21 +90,20 @@ def fuzz(reader: Reader, folder: Path, seconds: int) -> None:
     corpus = folder / "corpus"
     for made in (corpus, folder / "faults"):
         made.mkdir(parents=True, exist_ok=True)
-    os.environ["NUMBA_CACHE_DIR"] = str(folder / "compiled")
     with tempfile.TemporaryDirectory(dir=_in_memory()) as place:
         files = _temporary(Path(place))
-        with atheris.instrument_imports(include=INSTRUMENTED, exclude=COMPILED):
+        with atheris.instrument_imports(include=INSTRUMENTED):
             for module in reader.modules:
                 import_module(module)
             read, clear = reader.prepare(files)
         for seed in reader.seeds(files):
             (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
-        # What is imported and compiled at a first call is there before it counts.
+        # What is imported at a first call is there before it counts.
         for known in sorted(corpus.iterdir()):
             with suppress(Exception):
                 read(known.read_bytes())
         warnings_are_faults()
-        tried = Tried(folder, Guard(Path(place), folder / "compiled"), read, clear)
+        tried = Tried(folder, Guard(Path(place)), read, clear)
         resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MOST_BYTES, resource.RLIM_INFINITY))
         more = {"custom_mutator": reader.change} if reader.change is not None else {}
         atheris.Setup([sys.argv[0], *_options(reader, folder, seconds), str(corpus)], tried, **more)

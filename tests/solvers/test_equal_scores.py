@@ -1,4 +1,4 @@
-"""The start from equal scores: what one Cholesky factor gives where a slab has collapsed, and when it gives nothing."""
+"""Equal scores: what a collapsed slab is solved from, with one factor or by products, and when they lead nowhere."""
 
 from dataclasses import replace
 
@@ -8,11 +8,12 @@ import pytest
 import certificate
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.base import Blocks
+from slabsvm.gram.base import Blocks, Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
-from slabsvm.solvers.loop import TUNING, equal_scores, equal_scores_by_products, surplus
+from slabsvm.solvers.loop import equal_scores_by_products, surplus
+from slabsvm.solvers.small import LARGEST, solve_small
 
 
 def problem(n_samples, gamma=0.3):
@@ -21,30 +22,33 @@ def problem(n_samples, gamma=0.3):
     return one_class_slab(np.ones(n_samples), 0.1, 0.01, 2 / 3), gram, gram.block(np.arange(n_samples), None)
 
 
-def test_a_collapsed_slab_is_solved_to_rounding():
-    dual, gram, K = problem(400)
-    solution = loop.solve(dual, gram.held())
-    wanted = np.linalg.solve(K, np.ones(400))
-    wanted *= dual.signs @ dual.totals / wanted.sum()
-    np.testing.assert_allclose(dual.beta(solution.multipliers), wanted, atol=1e-11 * np.abs(wanted).max())
-    assert solution.relative_gap < 1e-10
-    assert solution.face is not None
+def equal_scores(dual, K):
+    """Return beta whose scores are all the same, by the bordered system written out."""
+    m = len(K)
+    bordered = np.block([[K, np.ones((m, 1))], [np.ones((1, m)), 0.0]])
+    return np.linalg.solve(bordered, np.append(-dual.linear, dual.signs @ dual.totals))[:-1]
 
 
-@pytest.mark.parametrize("n_samples", [700, 1300])
-def test_one_of_more_samples_is_solved_to_the_rounding_of_single_precision(n_samples):
+@pytest.mark.parametrize("n_samples", [400, 700, pytest.param(1300, marks=pytest.mark.slow)])
+def test_a_collapsed_slab_is_solved_to_rounding_from_few_steps(n_samples):
     dual, gram, K = problem(n_samples)
-    solution = loop.solve(dual, gram)
+    solution = loop.solve(dual, gram.held())
     assert solution.status is Status.CONVERGED
-    assert solution.face is not None
-    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=1e-6)
-    assert solution.gap < 1e-4 * solution.objective
+    assert solution.iterations <= n_samples
+    wanted = equal_scores(dual, K)
+    np.testing.assert_allclose(dual.beta(solution.multipliers), wanted, atol=1e-8 * np.abs(wanted).max())
+    assert solution.relative_gap < 1e-8
+    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), abs=1e-12 * solution.objective)
 
 
-def test_dependent_samples_have_no_equal_scores():
+def test_dependent_samples_share_what_one_of_them_would_have():
     dual, _, K = problem(400)
     K[1], K[:, 1] = K[0], K[:, 0]
-    assert equal_scores(dual, K) is None
+    solution, _ = solve_small(dual, Dense(K))
+    assert solution.status is Status.CONVERGED
+    wanted = equal_scores(dual.part(np.arange(1, 400)), K[1:, 1:])
+    beta = dual.beta(solution.multipliers)
+    np.testing.assert_allclose([beta[0] + beta[1], *beta[2:]], wanted, atol=1e-8 * np.abs(wanted).max())
 
 
 # Four samples, all caps 1/2, and masses of 1 and 1/2.
@@ -79,27 +83,25 @@ def test_a_surplus_is_what_beta_asks_of_the_lower_plane_within_its_boxes():
     assert surplus(SMALL, np.array([0.9, 0.5, 0.5, -0.4])) == pytest.approx(1.5)
 
 
-def test_equal_scores_are_those_of_the_program():
-    # With a linear term, by the bordered system written out.
+def test_a_linear_term_is_part_of_the_equal_scores():
     dual, _, K = problem(300)
     dual = replace(dual, linear=1e-4 * np.random.default_rng(0).normal(size=300))
-    point, face = equal_scores(dual, K)
-    total = dual.signs @ dual.totals
-    bordered = np.block([[K, np.ones((300, 1))], [np.ones((1, 300)), 0.0]])
-    beta = np.linalg.solve(bordered, np.append(-dual.linear, total))[:-1]
-    assert face is not None
-    np.testing.assert_allclose(point.beta, beta, atol=1e-10 * np.abs(beta).max())
-    np.testing.assert_allclose(point.scores, K @ beta + dual.linear, atol=1e-12)
+    solution, _ = solve_small(dual, Dense(K))
+    beta = equal_scores(dual, K)
+    np.testing.assert_allclose(dual.beta(solution.multipliers), beta, atol=1e-8 * np.abs(beta).max())
+    np.testing.assert_allclose(solution.scores, K @ beta + dual.linear, atol=1e-12)
+    assert np.ptp(solution.scores) < 1e-10
 
 
 @pytest.mark.parametrize("cache_bytes", [0.0, 1e9])
 def test_products_with_a_matrix_that_is_held_or_not_lead_to_equal_scores(cache_bytes):
     dual, gram, K = problem(700)
-    wanted, _ = equal_scores(dual, K)
+    wanted = equal_scores(dual, K)
+    objective = 0.5 * float(wanted @ K @ wanted)
     point = equal_scores_by_products(dual, Blocks(gram, np.float32, cache_bytes))
-    np.testing.assert_allclose(point.beta, wanted.beta, atol=1e-3 * np.abs(wanted.beta).max())
-    assert certificate.gap(dual, K, point.multipliers) <= 1e-3 * wanted.objective
-    assert point.gap == pytest.approx(certificate.gap(dual, K, point.multipliers), abs=1e-5 * wanted.objective)
+    np.testing.assert_allclose(point.beta, wanted, atol=1e-3 * np.abs(wanted).max())
+    assert certificate.gap(dual, K, point.multipliers) <= 1e-3 * objective
+    assert point.gap == pytest.approx(certificate.gap(dual, K, point.multipliers), abs=1e-5 * objective)
 
 
 def test_a_first_guess_does_not_say_that_planes_are_apart():
@@ -121,18 +123,23 @@ def test_products_lead_nowhere_where_planes_are_apart():
     assert equal_scores_by_products(dual, Blocks(gram, np.float32, 1e9)) is None
 
 
+@pytest.mark.slow
 def test_a_collapsed_slab_of_many_samples_is_solved_by_products():
-    dual, gram, K = problem(700)
-    solution = loop.solve(dual, gram, tuning=replace(TUNING, equal_most=600))
+    dual, gram, K = problem(LARGEST + 100)
+    solution = loop.solve(dual, gram)
     assert solution.status is Status.CONVERGED
     # No step of the descent is taken but those of the sample.
-    assert solution.iterations <= 700
+    assert solution.iterations <= LARGEST
     assert certificate.gap(dual, K, solution.multipliers) <= solution.gap * (1 + 1e-3)
 
 
-def test_planes_that_are_apart_have_no_equal_scores():
+def test_planes_that_are_apart_are_not_taken_for_merged_ones():
     # A sample far below all others takes part by its linear term alone: the planes would need more than they have.
     dual, _, K = problem(300)
     linear = np.zeros(300)
     linear[0], linear[1] = -1.0, 1.0
-    assert equal_scores(replace(dual, linear=linear), K) is None
+    dual = replace(dual, linear=linear)
+    solution, _ = solve_small(dual, Dense(K))
+    assert solution.status is Status.CONVERGED
+    assert certificate.gap(dual, K, solution.multipliers) <= 1e-9 * abs(solution.objective)
+    assert (solution.multipliers[:, :2] == np.diag(dual.caps.max(axis=1))).all()

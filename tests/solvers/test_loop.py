@@ -12,6 +12,7 @@ from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import TUNING, Limits, _Rounds
+from slabsvm.solvers.small import LARGEST, solve_small
 
 pytestmark = pytest.mark.numeric
 
@@ -54,34 +55,30 @@ def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
     assert doubt < 1e-4 * true_gap
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_step_on_the_face_lowers_the_objective_of_a_point_with_free_samples(seed):
-    rounds = descent(dtype=np.float64)
-    rounds.point = before = rounds._at(spread(seed=seed))
-    rounds.tried, rounds.credit = True, 1e12
-    rounds._on_face()
-    assert rounds.point.objective < before.objective
-    np.testing.assert_allclose(rounds.point.multipliers.sum(axis=1), SLAB.totals, rtol=1e-12)
-    # The scores are those of the multipliers, moved by a product with the change.
-    np.testing.assert_allclose(rounds.point.scores, K @ rounds.point.beta, atol=1e-12)
-
-
 # One feature and epsilon near 1: K is singular to rounding, and the planes' masses nearly cancel.
-LINE = np.random.default_rng(0).normal(size=(400, 1))
-HARD = one_class_slab(np.ones(400), 0.1, 0.01, 0.999), Computed(RBF(5.0), LINE)
+LINE = np.random.default_rng(0).normal(size=(LARGEST + 1, 1))
+HARD = one_class_slab(np.ones(LARGEST + 1), 0.1, 0.01, 0.999), Computed(RBF(5.0), LINE)
 
 
 def test_a_fit_whose_gap_falls_too_slowly_ends_after_a_number_of_steps_and_says_so():
-    solution = loop.solve(*HARD, tuning=replace(TUNING, work=5e6))
+    solution = loop.solve(*HARD, tol=1e-9, tuning=replace(TUNING, work=5e6))
     assert solution.status is Status.SLOW
     assert "epsilon" in solution.status.value
     # Its last call of the descent may go on for 20 steps a sample.
-    assert 400 * solution.iterations <= 5e6 + 20 * (400 + 256) * 400
+    assert solution.iterations <= 5e6 / LARGEST + 4 * 20 * (LARGEST + 1 + 256)
     true_gap = certificate.gap(HARD[0], RBF(5.0)(LINE, LINE), solution.multipliers)
     assert true_gap <= solution.gap * (1 + 1e-6) + 1e-15
 
 
 def test_a_limit_of_ones_own_takes_the_place_of_what_the_samples_are_worth():
-    solution = loop.solve(*HARD, max_iter=30_000, tuning=replace(TUNING, work=1e4))
+    solution = loop.solve(*HARD, tol=1e-9, max_iter=10_000, tuning=replace(TUNING, work=1e4))
     assert solution.status is Status.ITERATION_LIMIT
-    assert solution.iterations == 30_000
+    assert solution.iterations == 10_000
+
+
+def test_up_to_so_many_samples_one_call_of_the_core_solves_all():
+    few = loop.solve(SLAB, GRAM, tol=1e-5)
+    assert few.history == ()
+    assert few.relative_gap < 1e-9
+    np.testing.assert_array_equal(few.multipliers, solve_small(SLAB, GRAM, tol=1e-5)[0].multipliers)
+    assert loop.solve(SLAB, GRAM, max_iter=11).iterations == 11

@@ -1,4 +1,4 @@
-/* active-set.js: the active set of an optimum, and how the optimum moves while it stays (slabsvm.dual.active_set). */
+/* active-set.js: the active set of an optimum, and how the optimum moves while it stays. */
 "use strict";
 ((slab) => {
   /* What a sample is: 2p + 1 where it is free in plane p, 2p + 2 where it is at its cap there. */

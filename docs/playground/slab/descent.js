@@ -1,4 +1,4 @@
-/* descent.js: sequential minimal optimisation with conjugate steps (slabsvm.compiled.descent). */
+/* descent.js: sequential minimal optimisation with conjugate steps (in the package: src/slabsvm/core/descent.h). */
 "use strict";
 ((slab) => {
   /* Variables that a conjugate direction may move before it starts afresh, and how independent it must be. */

@@ -1,4 +1,4 @@
-/* face.js: the face of the feasible set on which multipliers lie, and solves on it (slabsvm.dual.face). */
+/* face.js: the face of the feasible set on which multipliers lie, and solves on it. */
 "use strict";
 ((slab) => {
   const { cholesky, solveLower, solveUpper, solved } = slab.matrix;

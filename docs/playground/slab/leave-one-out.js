@@ -1,4 +1,4 @@
-/* leave-one-out.js: what each row would score had it not been learned (slabsvm.dual.left_out). */
+/* leave-one-out.js: what each row would score had it not been learned (in the package: src/slabsvm/core/left_out.h). */
 "use strict";
 ((slab) => {
   const { adjustSums, scale } = slab.program;

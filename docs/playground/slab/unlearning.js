@@ -1,4 +1,4 @@
-/* unlearning.js: the path from an optimum to the optimum without a row (slabsvm.compiled.unlearning). */
+/* unlearning.js: the path from an optimum to the optimum without a row (in the package: src/slabsvm/core/leaving.h). */
 "use strict";
 ((slab) => {
   const { solved } = slab.matrix;

@@ -107,7 +107,8 @@ def named(classes: str | None) -> list[str] | None:
 def demo(output: Path) -> None:
     """Learn each of ten handwritten digits from its positives alone, and face all ten.
 
-    Uses scikit-learn's bundled digits and writes one page, digits.html, that holds everything it shows.
+    Uses scikit-learn's bundled digits and writes one page, digits.html, that holds everything it shows. Two tables are
+    there to try `slabsvm fit` and `slabsvm score` on: good.csv has threes, and new.csv has other images of all digits.
     """
     with plain_errors("No page is written yet", "begins again"):
         check_folder(output)
@@ -127,6 +128,9 @@ def demo(output: Path) -> None:
         page = output / "digits.html"
         write_whole(page, demo_page(digits, sweep))
         write_csv([one.record() for met in sweep.values() for one in met], output / "digits.csv")
+        threes = digits.train_digits == 3
+        write_csv(experiment.table(digits.train[threes], digits.train_digits[threes]), output / "good.csv")
+        write_csv(experiment.table(digits.test, digits.test_digits), output / "new.csv")
         click.echo(f"Open {page} in a browser: what each model accepts and rejects, in pictures.")
 
 

@@ -95,7 +95,8 @@ def test_demo_writes_one_page_that_holds_everything(tmp_path):
     assert_one_page(page, figures=page.count("<img"))
     assert "median" in result.output
     assert "digits.html" in result.output
-    assert len((tmp_path / "new" / "folder" / "digits.csv").read_text().splitlines()) == 1 + 180
+    lines = {path.name: len(path.read_text().splitlines()) for path in (tmp_path / "new" / "folder").glob("*.csv")}
+    assert lines == {"digits.csv": 1 + 180, "good.csv": 1 + 91, "new.csv": 1 + 899}
 
 
 @pytest.mark.slow

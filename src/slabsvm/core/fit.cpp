@@ -16,21 +16,23 @@ constexpr double GAPS[] = {1e-5, 1e-7, 1e-9};
 constexpr Index STEPS = 200;
 constexpr double GOAL = 0.5;
 // Factors at most, from a descent's states and from equal scores.
-constexpr int MOST_FACTORS = 25, MOST_FROM_EQUAL = 4, EASED_FACTORS = 6;
+constexpr int MOST_FACTORS = 25, MOST_FROM_EQUAL = 4, EASED_FACTORS = 8;
 // Where more than this share of a slab's samples is free, equal scores are tried.
 constexpr double EQUAL = 0.68;
 // Of more than this share of the lower plane's mass both planes hold, they are taken for one.
 constexpr double SHARED = 1e-3;
 // A multiplier that is no further from a bound, as a share of its cap, is at it.
 constexpr double ROUNDING = 1e-12;
-// delta |beta|^2 is this share of the objective, which scores hide, and delta itself within these shares of K's diagonal;
-// by how much more where states go in circles, so often at most; and how often the optimum is tried for.
-constexpr double ADDED = 1e-9, LEAST_ADDED = 1e-12, MOST_ADDED = 1e-6, STIFFER = 100.0;
-constexpr int STIFFENED = 4, ATTEMPTS = 20;
+// What is added to K: at first this share of its diagonal; then what makes delta |beta|^2 this share of the objective,
+// within these shares of the diagonal; and more by this factor, to this level at most. So often the optimum is tried for.
+constexpr double LEAST_ADDED = 1e-13, ADDED = 1e-9, LEAST_STEADY = 1e-12, MOST_STEADY = 1e-6, STIFFER = 100.0;
+constexpr int HIGHEST = 5, ATTEMPTS = 20;
 // Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
 // by more than that.
 constexpr Index SINGLE = 500;
-constexpr double LEAST_PIVOT = 1e-3, SINGLE_ERROR = 1e-5;
+constexpr double LEAST_SINGLE_PIVOT = 1e-3, SINGLE_ERROR = 1e-5;
+// Samples depend on each other by a squared pivot below this share of K's diagonal.
+constexpr double LEAST_PIVOT = 1e-9;
 // The gap of an optimum, as a share of the objective; of the largest objective there is, so much is rounding.
 constexpr double OPTIMAL = 1e-7, LARGEST_ROUNDING = 1e-14;
 // A refit's gap, as a share of the objective.
@@ -66,43 +68,41 @@ class Solver {
     caps_.assign(problem_.caps[0], problem_.caps[0] + m_);
     if (problem_.two) caps_.insert(caps_.end(), problem_.caps[1], problem_.caps[1] + m_);
     scores_.resize(m_);
+    problem_.exactly = GOAL * wanted_.tol < ROUNDING;
   }
 
   Fit run() {
     start();
-    if (wanted_.max_steps >= 0 || !wanted_.optimum) {
-      descend(GOAL * wanted_.tol, wanted_.max_steps >= 0 ? wanted_.max_steps : most_steps());
-      if (wanted_.left_out && !pivoted()) {
-        found_.multipliers = values_;
-        found_.scores = scores_;
-        refit_all();
-      }
+    const bool limited = wanted_.max_steps >= 0;
+    if (limited || !wanted_.optimum) descend(GOAL * wanted_.tol, limited ? wanted_.max_steps : most_steps());
+    const bool unfinished = limited && found_.steps >= wanted_.max_steps;
+    if (unfinished || !wanted_.optimum || !found_optimum(limited)) {
       found_.multipliers = std::move(values_);
       found_.scores = std::move(scores_);
-      found_.optimal = false;
-      return std::move(found_);
-    }
-    bool done = false;
-    if (problem_.two) {
-      descend(GAPS[0], m_);
-      done = share_free() > EQUAL && from_equal();
-    }
-    for (std::size_t stage = 0; stage < std::size(GAPS) && !done; ++stage) {
-      const Index before = found_.steps;
-      descend(GAPS[stage], STEPS * m_);
-      done = (stage == 0 || found_.steps > before) && pivoted();
-    }
-    if (!done) descend(GOAL * wanted_.tol, most_steps() - found_.steps);
-    if (!done) {
-      found_.multipliers = values_;
-      found_.scores = scores_;
-      if (wanted_.left_out) refit_all();
+      if (wanted_.left_out) one_by_one(unfinished);
     }
     return std::move(found_);
   }
 
  private:
   Index most_steps() const { return static_cast<Index>(wanted_.most_work / double(m_)) + 1; }
+
+  // Go on to the optimum, or if it is not found down to half of tol; return whether it was. With a limit of steps the
+  // descent has come to its end already.
+  bool found_optimum(bool limited) {
+    if (limited) return pivoted();
+    if (problem_.two) {
+      descend(GAPS[0], m_);
+      if (share_free() > EQUAL && from_equal()) return true;
+    }
+    for (std::size_t stage = 0; stage < std::size(GAPS); ++stage) {
+      const Index before = found_.steps;
+      descend(GAPS[stage], STEPS * m_);
+      if ((stage == 0 || found_.steps > before) && pivoted()) return true;
+    }
+    descend(GOAL * wanted_.tol, most_steps() - found_.steps);
+    return false;
+  }
 
   void rescore() { compute_scores(problem_, beta_of(problem_, values_).data(), scores_.data()); }
 
@@ -193,7 +193,7 @@ class Solver {
     const bool found = find_optimum<float>(problem_, states, merged, most, at, interrupt_);
     found_.factors += at.factors;
     // Paths between planes that are apart need float64.
-    if (!found || !at.merged || at.face.least_pivot <= LEAST_PIVOT) return {};
+    if (!found || !at.merged || at.face.least_pivot <= LEAST_SINGLE_PIVOT) return {};
     if (!take(at)) return false;
     if (!leave_out(at) || (found_.left_out.certificate <= SINGLE_ERROR && found_.left_out.refitted == 0)) return true;
     return {};
@@ -214,56 +214,59 @@ class Solver {
 
   // Set what is added to K near some multipliers.
   void steady(Problem& problem, Doubles beta) const {
-    double room = 0;
-    for (Index j = 0; j < m_; ++j) room += problem.caps[0][j] + problem.caps[1][j];
-    problem.delta = added(beta);
-    problem.centred = allowed(objective_of(beta, scores_)) / room;
+    double room = 0, square = 0;
+    for (Index j = 0; j < m_; ++j) {
+      room += problem.caps[0][j] + problem.caps[1][j];
+      square += beta[j] * beta[j];
+    }
+    const double objective = objective_of(beta, scores_);
+    const double share = ADDED * size_of(objective) / std::max(square, 1e-300);
+    problem.steadier = std::clamp(share, LEAST_STEADY * diagonal_, MOST_STEADY * diagonal_);
+    problem.delta = added(problem, 0);
+    problem.centred = allowed(objective) / room;
     problem.near = std::move(beta);
   }
 
-  // How much is added to K near some multipliers.
-  double added(const Doubles& beta) const {
-    double square = 0;
-    for (double each : beta) square += each * each;
-    const double size = size_of(objective_of(beta, scores_));
-    return std::clamp(ADDED * size / std::max(square, 1e-300), LEAST_ADDED * diagonal_, MOST_ADDED * diagonal_);
+  // What is added to K: at first hardly anything, where states go in circles or K is nearly singular a share of the
+  // objective, and then more and more.
+  double added(const Problem& problem, int level) const {
+    return level == 0 ? LEAST_ADDED * diagonal_ : problem.steadier * std::pow(STIFFER, level - 1);
   }
 
-  // Go to the optimum from some states; return whether it was found. Where states go in circles more is added to K, and
-  // less again as what that is measured from comes nearer to the optimum.
+  // Go to the optimum from some states; return whether it was found. As what the term is measured from comes nearer to
+  // the optimum, less is added again.
   bool climb(Problem& problem, States states, bool merged, Optimum<double>& at) {
-    int stiffened = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && stiffened <= STIFFENED; ++attempt) {
+    int level = 0;
+    for (int attempt = 0; attempt < ATTEMPTS && level <= HIGHEST; ++attempt) {
       const Doubles near = problem.near;
+      problem.delta = added(problem, level);
       at.states.clear();
       const bool found = find_optimum<double>(problem, states, merged, MOST_FACTORS, at, interrupt_);
       found_.factors += at.factors;
-      if (found) return stiffened == 0 || eased(problem, stiffened, at);
+      const bool dependent = level == 0 && at.face.least_pivot < LEAST_PIVOT;
+      if (found && !dependent) return eased(problem, level, at);
       if (at.states.empty()) {
         problem.near = near;
-        problem.delta *= STIFFER;
-        ++stiffened;
+        ++level;
         continue;
       }
       states = at.states, merged = at.merged;
-      if (stiffened == 0) continue;
-      problem.delta /= STIFFER;
-      --stiffened;
+      level = dependent ? 1 : std::max(level - 1, 0);
     }
     return false;
   }
 
   // With the optimum at hand, find it with as little added to K as that allows: what leaves it is moved less.
-  bool eased(Problem& problem, int stiffened, Optimum<double>& at) {
+  bool eased(Problem& problem, int level, Optimum<double>& at) {
+    if (level <= 1) return true;
     const States states = at.states;
     const bool merged = at.merged;
     const Doubles beta = at.beta;
-    const double delta = problem.delta;
-    for (int level = 0; level <= stiffened; ++level) {
-      problem.delta = delta * std::pow(STIFFER, level - stiffened);
+    for (int lower = 1; lower <= level; ++lower) {
+      problem.delta = added(problem, lower);
       problem.near = beta;
-      ++found_.factors;
-      if (find_optimum<double>(problem, states, merged, EASED_FACTORS, at, interrupt_)) return true;
+      const int most = lower < level ? EASED_FACTORS : MOST_FACTORS;
+      if (find_optimum<double>(problem, states, merged, most, at, interrupt_)) return true;
     }
     return false;
   }
@@ -345,8 +348,9 @@ class Solver {
     return sets;
   }
 
-  // Where no optimum was found, each set is left out by a refit.
-  void refit_all() {
+  // Where no optimum was found, each set is left out by a refit. From a point that is far from the optimum, scores are
+  // those of a point as far: what leaves is given to the lowest scores that have room.
+  void one_by_one(bool unfinished) {
     if (degenerate()) {
       give_own_scores();
       return;
@@ -363,7 +367,7 @@ class Solver {
           leaving.push_back(sets.samples[e]);
           moves = moves || sets.targets[e] != beta[sets.samples[e]];
         }
-      const Doubles scores = moves ? refitted(leaving) : found_.scores;
+      const Doubles scores = moves ? refitted(leaving, unfinished) : found_.scores;
       for (Index e = sets.begins[set]; e < sets.begins[set + 1]; ++e)
         found_.left_out.scores[e] = scores[sets.samples[e]];
       found_.left_out.refitted += moves;
@@ -372,7 +376,7 @@ class Solver {
 
   // Solve the program without some samples, or without one copy of each. Where the boxes of the others cannot hold what
   // the planes have, as at nu = 1, they grow until they can.
-  Doubles refitted(const std::vector<Index>& leaving) {
+  Doubles refitted(const std::vector<Index>& leaving, bool unfinished = false) {
     interrupt_();
     Doubles caps[2];
     bool full = true;
@@ -401,6 +405,7 @@ class Solver {
     for (std::size_t k = 0; k < values.size(); ++k) values[k] = std::min(found_.multipliers[k], limits[k]);
     fill_up(rest, limits, values);
     score();
+    if (unfinished) return scores;
     for (const double gap : {GAPS[0], REFIT_GAP}) {
       descended(rest, limits, values, scores, gap, STEPS * m_);
       score();

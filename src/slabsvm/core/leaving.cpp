@@ -231,7 +231,7 @@ bool Leaving<T>::flipped() {
     give_each_plane_one(problem_, table_.cap1.data(), table_.cap2.data(), scores_.data(), states_, merged_);
     if (!solve()) return false;
     Judgement right = judge(problem_, table_.cap1.data(), table_.cap2.data(), here(), states_, merged_,
-                            problem_.tolerance * table_.scale, problem_.tolerance);
+                            Table<T>::tolerance * table_.scale, Table<T>::tolerance);
     if (right.wrong == 0) return true;
     if (!merged_ || !right.merged) {
       patience = right.wrong < fewest ? patience : patience - 1;
@@ -294,7 +294,7 @@ bool Leaving<T>::followed(int most) {
         for (Index k = 0; k < m; ++k) sum += std::max(beta[k] + share * (beta_[k] - beta[k]), 0.0);
         return sum - problem_.totals[0];
       };
-      if (above(first) > problem_.tolerance * problem_.totals[0]) {
+      if (above(first) > Table<T>::tolerance * problem_.totals[0]) {
         double least = t, most_ = first;
         for (int halving = 0; halving < HALVINGS; ++halving) {
           const double middle = 0.5 * (least + most_);

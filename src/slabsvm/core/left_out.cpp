@@ -11,9 +11,12 @@ namespace slabsvm {
 
 namespace {
 
-// Gaussian vectors of the certificate.
-constexpr int PROBES = 8;
-// Events of a path at most, with the first table and with the second; what is added to K there, relative to before.
+// Gaussian vectors of the certificate, and of the check of a single set, whose scores may be off by this share of the
+// offsets.
+constexpr int PROBES = 8, CHECKS = 2;
+constexpr double LARGEST_ERROR = 1e-6;
+// Events of a path at most, with the first table and with the second; what is added to K there, relative to what steadies
+// it.
 constexpr int EVENTS = 200, EVENTS_AGAIN = 800;
 constexpr double STIFFER = 100.0;
 // Where a free sample's own entry of the inverse is less than this, relative to 1 / K_jj, no other sample on the plane
@@ -64,13 +67,13 @@ struct Rooms {
       to_upper.push_back(static_cast<T>(table.rho[1] - table.scores[k]));
       largest = std::max(largest, table.cap1[k] + table.cap2[k]);
     }
-    box_slack = static_cast<T>(problem.tolerance * largest);
-    plane_slack = static_cast<T>(problem.tolerance * table.scale);
+    box_slack = static_cast<T>(Table<T>::tolerance * largest);
+    plane_slack = static_cast<T>(Table<T>::tolerance * table.scale);
     if (problem.two && table.merged) {
       double held = 0;
       for (Index k = 0; k < f; ++k) positive.push_back(static_cast<T>(table.beta[k]));
       for (Index k = f; k < m; ++k) held += std::max(table.beta[k], 0.0);
-      most_above = static_cast<T>(problem.totals[0] * (1.0 + problem.tolerance) - held);
+      most_above = static_cast<T>(problem.totals[0] * (1.0 + Table<T>::tolerance) - held);
     }
   }
 
@@ -196,6 +199,28 @@ class Without {
     return beta;
   }
 
+  // Whether K times the changes of multipliers is the changes of scores, as far as two Gaussian vectors tell.
+  bool holds(const Table<T>& table, const Leaving<T>& at) {
+    const Index m = table.m;
+    if (checks_.empty()) {
+      for (Index k = 0; k < CHECKS * m; ++k) checks_.push_back(certificate_.normal(certificate_.random));
+      images_.resize(CHECKS * m);
+      lapack::symm('L', 'L', static_cast<int>(m), CHECKS, 1.0, problem_.K, static_cast<int>(problem_.stride),
+                   checks_.data(), static_cast<int>(m), 0.0, images_.data(), static_cast<int>(m));
+    }
+    for (int r = 0; r < CHECKS; ++r) {
+      double off = 0;
+      for (Index k = 0; k < m; ++k) {
+        const Index j = r * m + table.order[k];
+        const double change = at.beta()[k] - table.beta[k];
+        const double moved = at.scores()[k] - table.scores[k] - table.problem.delta * change;
+        off += checks_[j] * moved - images_[j] * change;
+      }
+      if (!(std::abs(off) <= LARGEST_ERROR * std::sqrt(double(m)) * table.scale)) return false;
+    }
+    return true;
+  }
+
   void one(Index set) {
     std::vector<Index> places, leaving;
     Doubles targets;
@@ -207,7 +232,7 @@ class Without {
     }
     if (has_room(places)) {
       Leaving<T> first(table_, places, targets);
-      if (first.go(EVENTS) && has_spare(first.beta(), places)) {
+      if (first.go(EVENTS) && has_spare(first.beta(), places) && holds(table_, first)) {
         ++found_.stepwise;
         take(set, table_, first);
         return;
@@ -219,7 +244,7 @@ class Without {
       if (Table<T>* other = stiffer()) {
         for (std::size_t k = 0; k < leaving.size(); ++k) places[k] = other->place[leaving[k]];
         Leaving<T> second(*other, places, targets);
-        if (second.go(EVENTS_AGAIN) && has_spare(second.beta(), places)) {
+        if (second.go(EVENTS_AGAIN) && has_spare(second.beta(), places) && holds(*other, second)) {
           ++found_.again;
           take(set, *other, second);
           return;
@@ -264,7 +289,7 @@ class Without {
     if (tried_) return other_.get();
     tried_ = true;
     other_problem_ = std::make_unique<Problem>(problem_);
-    other_problem_->delta *= STIFFER;
+    other_problem_->delta = STIFFER * problem_.steadier;
     for (Index k = 0; k < table_.m; ++k) other_problem_->near[table_.order[k]] = table_.beta[k];
     Optimum<T> optimum;
     if (find_optimum<T>(*other_problem_, states_, table_.merged, 10, optimum, interrupt_))
@@ -315,6 +340,7 @@ class Without {
   Table<T> table_;
   Certificate certificate_;
   LeftOut found_;
+  Doubles checks_, images_;  // (CHECKS, m), in the order of samples: Gaussian vectors, and K times them
   bool tried_ = false;
   std::unique_ptr<Problem> other_problem_;
   std::unique_ptr<Table<T>> other_;

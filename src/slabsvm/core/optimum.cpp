@@ -11,14 +11,17 @@ namespace {
 
 // After so many solves that leave no fewer states wrong than before, states go in circles.
 constexpr int PATIENCE = 4;
-// Solves of what rounding has left: of a factor in float32 more of them.
-constexpr int REFINEMENTS = 3, REFINEMENTS_SINGLE = 8;
-// Free samples lie on their plane to within this share of the offsets.
-constexpr double RESIDUAL = 4e-15;
+// What rounding has left is solved for so often at most, and as long as a solve leaves less than SLOWER of it. Free
+// samples then lie on their plane to within RESIDUAL of the offsets, and sums are right to within SUMS.
+constexpr int REFINEMENTS = 8;
+constexpr double SLOWER = 0.5, RESIDUAL = 4e-15, SUMS = 1e-14;
 // Samples are on the wrong side of a plane by more than this share of the offsets, and so many roundings of scores.
-constexpr double TOLERANCE = 1e-13, ROUNDING_UNITS = 1;
+constexpr double TOLERANCE = 1e-13, ROUNDING_UNITS = 1, EXACT_UNITS = 0.02;
 // So often the term that is added is measured from anew.
 constexpr int MOST_CENTRES = 40;
+// Scores are then off by no more than this share of the offsets; after so many, by as much as the gap allows.
+constexpr double CENTRED = 1e-14;
+constexpr int FEW_CENTRES = 4;
 
 // Factor K_FF + delta and prepare solves with it; return whether it is positive definite.
 template <class T>
@@ -78,38 +81,37 @@ void scores_at(const Problem& problem, const Doubles& beta, Doubles& scores) {
   for (Index j = 0; j < problem.m; ++j) scores[j] += problem.delta * (beta[j] - problem.near[j]);
 }
 
-// Put beta of the free samples and rho at the solution for some states; return whether there is one.
+// Put beta of the free samples and rho at the solution for some states, from where they are; return whether there is one.
 template <class T>
 bool solve_on(const Problem& problem, const States& states, bool merged, Optimum<T>& at) {
   if (!factor(problem, states, merged, at.face)) return false;
   const Face<T>& face = at.face;
   const Index f = face.size();
-  for (Index j = 0; j < problem.m; ++j) at.beta[j] = problem.bound(states[j], j);
-  // Near the solution already: the free samples start from where they were measured from.
-  for (Index a = 0; a < f; ++a) at.beta[face.free[a]] = problem.near[face.free[a]];
-  double rho[2] = {0, 0};
-  std::vector<T> right(f);
-  const int rounds = sizeof(T) == 8 ? REFINEMENTS : REFINEMENTS_SINGLE;
+  for (Index j = 0; j < problem.m; ++j)
+    if (!is_free(states[j])) at.beta[j] = problem.bound(states[j], j);
+  double rho[2] = {at.rho[0], at.rho[1]};
+  std::vector<T> right(static_cast<std::size_t>(f));
   double before = std::numeric_limits<double>::max();
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0;; ++round) {
     scores_at(problem, at.beta, at.scores);
     double missing[2] = {problem.totals[0], -problem.totals[1]};
     if (face.planes == 1) missing[0] -= problem.totals[1];
-    for (Index j = 0; j < problem.m; ++j) {
-      const bool upper = face.planes == 2 && (states[j] < 0);
-      missing[upper] -= at.beta[j];
-    }
+    for (Index j = 0; j < problem.m; ++j) missing[face.planes == 2 && states[j] < 0] -= at.beta[j];
+    const double lack = std::abs(missing[0]) + (face.planes == 2 ? std::abs(missing[1]) : 0.0);
     double largest = 0;
-    const auto plane = [&](Index a) { return face.planes_of[a]; };
-    for (Index a = 0; a < f; ++a) largest = std::max(largest, std::abs(rho[plane(a)] - at.scores[face.free[a]]));
+    for (Index a = 0; a < f; ++a)
+      largest = std::max(largest, std::abs(rho[face.planes_of[a]] - at.scores[face.free[a]]));
     const double scale = std::max(std::abs(rho[0]), std::abs(rho[1]));
-    if (round > 0 && (largest <= RESIDUAL * scale || largest >= 0.5 * before)) break;
-    before = largest;
+    const bool right_sums = lack <= SUMS * (problem.totals[0] + problem.totals[1]);
+    if (right_sums && (largest <= RESIDUAL * scale || largest >= SLOWER * before)) break;
+    if (round == REFINEMENTS) break;
+    before = right_sums ? largest : before;
     const double unit = largest > 0 ? largest : 1.0;
-    for (Index a = 0; a < f; ++a) right[a] = static_cast<T>((rho[plane(a)] - at.scores[face.free[a]]) / unit);
+    for (Index a = 0; a < f; ++a)
+      right[a] = static_cast<T>((rho[face.planes_of[a]] - at.scores[face.free[a]]) / unit);
     lapack::potrs('L', static_cast<int>(f), 1, face.factor.data(), static_cast<int>(f), right.data(), static_cast<int>(f));
     double step[2] = {missing[0], missing[1]};
-    for (Index a = 0; a < f; ++a) step[plane(a)] -= unit * double(right[a]);
+    for (Index a = 0; a < f; ++a) step[face.planes_of[a]] -= unit * double(right[a]);
     if (!solve_small(face.S, face.planes, step)) return false;
     for (Index a = 0; a < f; ++a) {
       double change = unit * double(right[a]);
@@ -117,11 +119,10 @@ bool solve_on(const Problem& problem, const States& states, bool merged, Optimum
       at.beta[face.free[a]] += change;
     }
     for (int p = 0; p < face.planes; ++p) rho[p] += step[p] - face.lift * missing[p];
+    if (face.planes == 1) rho[1] = rho[0];
   }
-  scores_at(problem, at.beta, at.scores);
-  at.rho[0] = rho[0];
-  at.rho[1] = face.planes == 1 ? rho[0] : rho[1];
-  return std::isfinite(at.rho[0]) && std::isfinite(at.rho[1]);
+  at.rho[0] = rho[0], at.rho[1] = rho[1];
+  return std::isfinite(rho[0]) && std::isfinite(rho[1]);
 }
 
 }  // namespace
@@ -144,12 +145,14 @@ template <class T>
 bool find_optimum(Problem& problem, States states, bool merged, int most, Optimum<T>& found,
                   const Interrupt& interrupt) {
   const Index m = problem.m;
-  found.beta.assign(m, 0.0);
+  found.beta = problem.near;
+  found.rho[0] = found.rho[1] = 0;
   found.face.free.clear();  // delta may be another
   if (found.scores.size() != static_cast<std::size_t>(m)) found.scores.assign(m, 0.0);
   double largest = 0;
   for (Index j = 0; j < m; ++j) largest = std::max(largest, std::abs(problem.K[j * problem.stride + j]));
-  const double noise = ROUNDING_UNITS * std::numeric_limits<double>::epsilon() * largest *
+  const double units = problem.exactly ? EXACT_UNITS : ROUNDING_UNITS;
+  const double noise = units * std::numeric_limits<double>::epsilon() * largest *
                        (problem.totals[0] + problem.totals[1]);
   Index fewest = m + 2;
   int patience = PATIENCE;
@@ -161,13 +164,14 @@ bool find_optimum(Problem& problem, States states, bool merged, int most, Optimu
     const View view{found.beta.data(), found.scores.data(), {found.rho[0], found.rho[1]}};
     // Boxes hold to the last bit, and planes to within rounding: what meets its box stays there.
     Judgement right = judge(problem, problem.caps[0], problem.caps[1], view, states, merged,
-                            std::max(TOLERANCE * found.scale(), noise), 0.0);
+                            std::max(problem.exactly ? 0.0 : TOLERANCE * found.scale(), noise), 0.0);
     if (right.wrong == 0) {
       found.states = states;
       found.merged = merged;
       double off = 0;
       for (Index j = 0; j < m; ++j) off = std::max(off, problem.delta * std::abs(found.beta[j] - problem.near[j]));
-      if (off <= std::max(problem.centred, noise)) return true;
+      const double tight = std::max(CENTRED * found.scale(), noise);
+      if (off <= tight || (off <= problem.centred && centres >= FEW_CENTRES)) return true;
       if (centres == MOST_CENTRES) return false;
       // Measured from here, the term that is added moves less. The factor stays.
       problem.near = found.beta;

@@ -11,6 +11,8 @@ namespace {
 
 // Sums are right to within this share.
 constexpr double ROUNDED_SUM = 1e-12;
+// Merged planes part where multipliers sum to more than the lower plane has by this share.
+constexpr double PARTS = 1e-10;
 
 }  // namespace
 
@@ -45,7 +47,7 @@ Judgement judge(const Problem& problem, const double* cap1, const double* cap2, 
     found.wrong += right != state;
   }
   if (!problem.two) return found;
-  if (merged && above > problem.totals[0] * (1.0 + problem.tolerance)) {
+  if (merged && above > problem.totals[0] * (1.0 + std::max(PARTS, beyond))) {
     // More than the lower plane has: planes part.
     found.merged = false;
     for (Index j = 0; j < m; ++j)

@@ -53,9 +53,9 @@ struct Problem {
   const double* linear;     // (m,), c
   double delta;             // of the term that is added, and the point it is measured from
   Doubles near;             // (m,)
+  double steadier = 0;      // delta where K is nearly singular
   bool exactly = false;     // whether scores are summed in long double: where w = 0 all else is rounding
   double centred = 0;       // at an optimum, by how much scores may be off by it
-  double tolerance = 1e-10; // where samples leave: of distances relative to offsets, and of boxes relative to caps
 
   // What a multiplier is in a state that is not free.
   double bound(State state, Index i) const { return state == 2 ? caps[0][i] : state == -2 ? -caps[1][i] : 0.0; }

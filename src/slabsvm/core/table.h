@@ -33,6 +33,8 @@ class Table {
   States states;             // in the table's order, as all that follows
   Doubles beta, scores, cap1, cap2, near;
   double rho[2], scale;
+  // Of distances relative to offsets, and of boxes relative to caps: what is less is rounding.
+  static constexpr double tolerance = sizeof(T) == 8 ? 1e-10 : 4e-7;
   Index begins[5];           // where B begins, and where states 0, 2 and -2 begin and end there
 
   // What moves per unit of a disturbance at a sample's place: (m + 2,), the last two are the offsets.

@@ -159,7 +159,8 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
     m = X.shape[0] if matrix is None else len(matrix)
     if matrix is None and not sp.issparse(X):
         # Columns of two values, as of categories, make gaps between independent rows.
-        varied = np.array([len(np.unique(column[:BINARY])) > 2 for column in X.T])
+        some_rows = X[:BINARY]
+        varied = ((some_rows > some_rows.min(axis=0)) & (some_rows < some_rows.max(axis=0))).any(axis=0)
         if varied.any() and not varied.all():
             X = np.unique(X[:, varied], axis=0)
             m = len(X)
@@ -179,8 +180,9 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
             nearest[some] = np.sort(np.partition(squares, farthest - 1, axis=1)[:, :farthest], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         # Across a gap that categories make the dimension seems larger: the least of some scales counts.
-        scales = [(k, min(2 * k, farthest)) for k in range(SCALES, farthest, SCALES)]
-        growths = [np.median(np.log(nearest[:, far - 1] / nearest[:, k - 1])) / np.log(far / k) for k, far in scales]
+        near = np.arange(SCALES, farthest, SCALES)
+        far = np.minimum(2 * near, farthest)
+        growths = np.median(np.log(nearest[:, far - 1] / nearest[:, near - 1]), axis=0) / np.log(far / near)
         dimension = 2.0 / np.max(growths)
         shares = np.sqrt(nearest[:, :NEIGHBOURS] / nearest[:, 1 : NEIGHBOURS + 1])
     dimension = min(max(dimension, 1.0), MOST_DIMENSIONS) if np.isfinite(dimension) else 1.0

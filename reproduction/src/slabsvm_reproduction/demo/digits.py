@@ -102,6 +102,15 @@ def split_digits(seed: int = SEED) -> Digits:
     return Digits(train, test, train_digits, test_digits, _gamma_rule(train, train_digits))
 
 
+def table(images: NDArray[np.float64], labels: NDArray[np.int64]) -> list[Record]:
+    """Return a record for each image: its digit and number as a name, and its pixels, 0 to 16."""
+    pixels = [f"row{row}_column{column}" for row in range(8) for column in range(8)]
+    return [
+        {"image": f"{label}-{number:03}", **dict(zip(pixels, map(int, 16 * image), strict=True))}
+        for number, (image, label) in enumerate(zip(images, labels, strict=True))
+    ]
+
+
 def evaluate(digits: Digits, model: str, digit: int, gamma: float) -> Evaluation:
     """Train `model` on the positives of `digit` and evaluate it on the whole test half."""
     positives = digits.train[digits.train_digits == digit]
