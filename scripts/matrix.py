@@ -68,10 +68,7 @@ class Cell:
     @property
     def environment(self) -> dict[str, str]:
         wish = {} if self.kernels is None else {"OPENBLAS_CORETYPE": self.kernels}
-        # Versions of numba take each other's compiled code away where they share a folder.
-        own = self.python == Path(sys.executable)
-        compiled = {} if own else {"NUMBA_CACHE_DIR": str(self.python.parent.parent / ".compiled")}
-        return {**os.environ, **OURS, **compiled, **wish, "OPENBLAS_NUM_THREADS": str(self.n_threads)}
+        return {**os.environ, **OURS, **wish, "OPENBLAS_NUM_THREADS": str(self.n_threads)}
 
 
 def main() -> int:

@@ -14,10 +14,10 @@ def slab(epsilon=0.5):
     return one_class_slab(np.ones(4), 0.5, 0.25, epsilon)
 
 
-@pytest.mark.parametrize("signs", [[1.0, 1.0], [1.0, -1.0, 1.0], [-1.0, -1.0]])
+@pytest.mark.parametrize("signs", [[1.0, 1.0], [1.0, -1.0, 1.0], [-1.0, -1.0], [-1.0], [-1.0, 1.0]])
 def test_a_program_of_other_planes_is_refused(signs):
     caps = np.ones((len(signs), 4))
-    with pytest.raises(ValueError, match="one plane, or two of opposite signs"):
+    with pytest.raises(ValueError, match=r"one plane, of sign \+1, or two"):
         Dual(np.array(signs), caps, np.ones(len(signs)), np.zeros(4))
 
 

@@ -23,15 +23,17 @@ constexpr double EQUAL = 0.68;
 constexpr double SHARED = 1e-3;
 // A multiplier that is no further from a bound, as a share of its cap, is at it.
 constexpr double ROUNDING = 1e-12;
-// What is added to K: at first this share of its diagonal; then what makes delta |beta|^2 this share of the objective,
-// within these shares of the diagonal; and more by this factor, to this level at most. So often the optimum is tried for.
+// What is added to K: at first this share of its spread; then what makes delta |beta|^2 this share of the objective,
+// within these shares of the spread; and more by this factor, to this level at most. So often the optimum is tried for.
 constexpr double LEAST_ADDED = 1e-13, ADDED = 1e-9, LEAST_STEADY = 1e-12, MOST_STEADY = 1e-6, STIFFER = 100.0;
 constexpr int HIGHEST = 5, ATTEMPTS = 20;
 // Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
 // by more than that.
 constexpr Index SINGLE = 500;
 constexpr double LEAST_SINGLE_PIVOT = 1e-3, SINGLE_ERROR = 1e-5;
-// Samples depend on each other by a squared pivot below this share of K's diagonal.
+// Samples depend on each other by a squared pivot below this share of K's spread, which is no less than that of its
+// diagonal.
+constexpr double LEAST_SPREAD = 1e-14;
 constexpr double LEAST_PIVOT = 1e-9;
 // The gap of an optimum, as a share of the objective; of the largest objective there is, so much is rounding.
 constexpr double OPTIMAL = 1e-7, LARGEST_ROUNDING = 1e-14;
@@ -110,6 +112,11 @@ class Solver {
   void start() {
     const Doubles mean(m_, (problem_.totals[0] - problem_.totals[1]) / double(m_));
     compute_scores(problem_, mean.data(), scores_.data());
+    double sum = 0;
+    for (Index j = 0; j < m_; ++j) sum += scores_[j] - problem_.linear[j];
+    const double total = problem_.totals[0] - problem_.totals[1];
+    const double common = total != 0 ? sum / (double(m_) * total) : 0.0;
+    spread_ = std::max(diagonal_ - common, LEAST_SPREAD * diagonal_);
     values_ = linear_minimiser(problem_, scores_.data());
     rescore();
   }
@@ -221,7 +228,7 @@ class Solver {
     }
     const double objective = objective_of(beta, scores_);
     const double share = ADDED * size_of(objective) / std::max(square, 1e-300);
-    problem.steadier = std::clamp(share, LEAST_STEADY * diagonal_, MOST_STEADY * diagonal_);
+    problem.steadier = std::clamp(share, LEAST_STEADY * spread_, MOST_STEADY * spread_);
     problem.delta = added(problem, 0);
     problem.centred = allowed(objective) / room;
     problem.near = std::move(beta);
@@ -230,7 +237,7 @@ class Solver {
   // What is added to K: at first hardly anything, where states go in circles or K is nearly singular a share of the
   // objective, and then more and more.
   double added(const Problem& problem, int level) const {
-    return level == 0 ? LEAST_ADDED * diagonal_ : problem.steadier * std::pow(STIFFER, level - 1);
+    return level == 0 ? LEAST_ADDED * spread_ : problem.steadier * std::pow(STIFFER, level - 1);
   }
 
   // Go to the optimum from some states; return whether it was found. As what the term is measured from comes nearer to
@@ -243,7 +250,7 @@ class Solver {
       at.states.clear();
       const bool found = find_optimum<double>(problem, states, merged, MOST_FACTORS, at, interrupt_);
       found_.factors += at.factors;
-      const bool dependent = level == 0 && at.face.least_pivot < LEAST_PIVOT;
+      const bool dependent = level == 0 && at.face.least_pivot * diagonal_ < LEAST_PIVOT * spread_;
       if (found && !dependent) return eased(problem, level, at);
       if (at.states.empty()) {
         problem.near = near;
@@ -449,6 +456,7 @@ class Solver {
   const Index m_;
   Doubles caps_, values_, scores_;
   double diagonal_;  // the mean of K's
+  double spread_;    // what is left of it without what all samples have in common: their variance in feature space
   double rounding_;  // of a gap
   Fit found_;
 };

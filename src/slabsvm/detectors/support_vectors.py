@@ -219,9 +219,7 @@ class SupportVectorDetector(KernelDetector):
                 dual, gram, tol=tol, max_iter=self.max_iter, optimum=optimum, leaving=leaving
             )
         else:
-            solution = loop.solve(
-                dual, gram, tol=tol, max_iter=self.max_iter, cache_bytes=float(self.cache_size) * 1e6
-            )
+            solution = loop.solve(dual, gram, tol=tol, max_iter=self.max_iter, cache_bytes=float(self.cache_size) * 1e6)
         if not solution.converged:
             warn(
                 f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "

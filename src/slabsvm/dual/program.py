@@ -34,9 +34,6 @@ from slabsvm.runtime.objects import cached_property
 # the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.
 OBJECTIVE_FLOOR = 1e-7
 
-# As many as the core knows.
-MOST_PLANES = 2
-
 # A share of samples below this is none, of however many.
 LEAST_NU = 2.0**-100
 
@@ -74,10 +71,9 @@ class Dual:
 
     def __post_init__(self) -> None:
         """Refuse planes that the core does not know."""
-        if len(self.signs) > MOST_PLANES or self.signs.sum() not in (-1.0, 0.0, 1.0):
+        if self.signs.tolist() not in ([1.0], [1.0, -1.0]):
             raise ValueError(
-                f"A program has one plane, or two of opposite signs, and not those of signs {self.signs}: the core "
-                "knows how one sample ties two such planes together, and no more."
+                f"A program has one plane, of sign +1, or two, of signs +1 and -1, and not those of signs {self.signs}."
             )
 
     @property
