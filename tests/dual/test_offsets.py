@@ -37,8 +37,9 @@ def test_an_offset_is_the_midpoint_of_the_interval_that_is_optimal(weights, nu, 
         dual = one_class(np.array(weights, dtype=float)[order], nu)
         assert dual.offsets(scores[order])[0] == pytest.approx(expected, rel=1e-12)
         # Seen from above: the same quantile of minus the scores.
-        mirrored = Dual(-dual.signs, dual.caps, dual.totals, dual.linear)
-        assert mirrored.offsets(-scores[order])[0] == pytest.approx(-expected, rel=1e-12)
+        caps, totals = np.repeat(dual.caps, 2, axis=0), np.repeat(dual.totals, 2)
+        both = Dual(np.array([1.0, -1.0]), caps, totals, dual.linear)
+        assert both.offsets(-scores[order])[1] == pytest.approx(-expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -165,7 +165,9 @@ class Solver {
   // Look for the optimum from where the descent has come to, planes first as they seem to be.
   bool pivoted() {
     const bool first = !problem_.two || shared_by(problem_, values_) > SHARED * problem_.totals[0];
-    return climbed(first) || (problem_.two && climbed(!first));
+    const bool was = problem_.exactly;
+    if (climbed(first) || (problem_.two && climbed(!first))) return true;
+    return problem_.exactly && !was && pivoted();
   }
 
   // Find the optimum and take it.
