@@ -367,7 +367,7 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
     x, residual = np.zeros(dual.n_samples), np.ones(dual.n_samples)
     direction, square = residual.copy(), float(residual @ residual)
     for made in range(PRODUCTS):
-        if made == TOLD and surplus(dual, x * (total / x.sum())) > SURPLUS:
+        if made == TOLD and (x.sum() <= 0 or surplus(dual, x * (total / x.sum())) > SURPLUS):
             return None
         image = K.times(direction)
         curvature = float(direction @ image)
@@ -380,6 +380,9 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
             break
         square, before = float(residual @ residual), square
         direction = residual + square / before * direction
+    if not x.sum() > 0:
+        # K is 0 but for rounding.
+        return None
     multipliers = dual.multipliers_of(x * (total / x.sum()))
     return Point(dual, multipliers, K.times(dual.beta(multipliers)))
 
