@@ -86,6 +86,15 @@ void rbf_gram_of(nb::handle Z_given, nb::handle norms_given, nb::handle K_given)
   rbf_gram(Z.data(), m, length(Z, 1), norms.data(), K.data(), length(K, 1));
 }
 
+void kth_least_of(nb::handle values_given, std::int64_t k, nb::handle out_given) {
+  const auto values = checked<Matrix<const double>>(values_given, "values");
+  const auto out = checked<Vector<double>>(out_given, "out");
+  require(length(out) == length(values), "out must have an entry for each row of values");
+  require(k >= 1 && k <= length(values, 1), "k must be from 1 to the number of columns of values");
+  const nb::gil_scoped_release released;
+  kth_least(values.data(), length(values), length(values, 1), k, out.data());
+}
+
 // The additive kernels, as they are for each type of numbers and of indices.
 struct Intersection {
   template <class T, class Integer>
@@ -218,6 +227,8 @@ void bind(nb::module_& m) {
   m.def("intersection_rows", &additive_any<Intersection>, "indptr"_a, "indices"_a, "data"_a, "right"_a, "out"_a,
         INTERSECTION);
   m.def("chi2_rows", &additive_any<Chi2>, "indptr"_a, "indices"_a, "data"_a, "right"_a, "out"_a, CHI2);
+  m.def("kth_least", &kth_least_of, "values"_a, "k"_a, "out"_a,
+        "Write the k-th least of each row of values, (n, m), to out, (n,): arrays of float64.");
   m.def("instruction_sets", &available, "Return the instruction sets that this processor has, plainest first.");
   m.def("use_instructions", &use, "name"_a, "Use the loops of one instruction set; ValueError if there are none.");
   m.def("instructions", [] { return std::string(loops().name); }, "Return the instruction set whose loops are in use.");

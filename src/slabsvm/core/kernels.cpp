@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "lapack.h"
 #include "loops.h"
@@ -80,6 +81,26 @@ void rbf_gram(const double* Z, std::int64_t m, std::int64_t d, const double* nor
     std::fill(row + m, row + stride, 0.0);
   }
   mirror(K, m, stride);
+}
+
+void kth_least(const double* values, std::int64_t n, std::int64_t m, std::int64_t k, double* out) {
+  // Of each row the k least so far, in order: of most values one comparison says that they are none of them.
+  std::vector<double> least(static_cast<std::size_t>(k));
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::fill(least.begin(), least.end(), std::numeric_limits<double>::infinity());
+    for (std::int64_t j = 0; j < m; ++j) {
+      const double value = values[i * m + j];
+      if (!(value < least.back())) {
+        continue;
+      }
+      std::int64_t place = k - 1;
+      for (; place > 0 && value < least[place - 1]; --place) {
+        least[place] = least[place - 1];
+      }
+      least[place] = value;
+    }
+    out[i] = least.back();
+  }
 }
 
 template <class T, class Integer>

@@ -1,4 +1,4 @@
-// Blocks of kernels: the gram of the RBF, and the additive kernels of sparse rows.
+// Blocks of kernels: the gram of the RBF, and the additive kernels of sparse rows; and what neighbours are told by.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,9 @@ namespace slabsvm {
 // row-major; ones on the diagonal, zeros from column m on. m, d and stride are at most the largest int. Wants
 // lapack::load().
 void rbf_gram(const double* Z, std::int64_t m, std::int64_t d, const double* norms, double* K, std::int64_t stride);
+
+// out_i = the k-th least of row i of values, (n, m), row-major, for k from 1 to m; NaN counts as the largest.
+void kth_least(const double* values, std::int64_t n, std::int64_t m, std::int64_t k, double* out);
 
 // Rows of which only what is not zero is there: of row i, data[indptr[i]] to data[indptr[i + 1]], in those columns.
 template <class T, class Integer>

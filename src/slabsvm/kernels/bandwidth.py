@@ -16,6 +16,7 @@ from scipy.spatial.distance import pdist
 from sklearn.utils import check_array
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from slabsvm import core
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces, row_products, row_sums
@@ -31,6 +32,8 @@ REACH = 2.0
 ASKED = 500
 AMONG = 50_000
 NARROW = 16.0
+# Squared distances below this share of the squared lengths are summed anew.
+RESOLVED = 1e-4
 # delta of the mean criterion, as its paper sets it.
 MEAN_CRITERION_DELTA = np.sqrt(2.0) * 1e-6
 # Coefficients, from the highest power, of the modified mean criterion's delta as a polynomial of 1 / log(N - 1).
@@ -170,6 +173,7 @@ def _squared_distances_to_neighbour(samples: Any, groups: IndexArray | None) -> 
     others = among.shape[0] - (1 if groups is None else int(np.bincount(groups[groups >= 0], minlength=1).max()))
     last = min(REACHED_NEIGHBOUR, max(others, 1)) - 1
     squares = row_sums(among, power=2)
+    largest = float(squares.max())
     found = np.empty(min(ASKED, among.shape[0]))
     for rows in pieces(len(found), 8 * among.shape[0], BLOCK_BYTES):
         some = among[rows]
@@ -178,9 +182,15 @@ def _squared_distances_to_neighbour(samples: Any, groups: IndexArray | None) -> 
         squared[own - rows.start, own] = np.inf
         if groups is not None:
             squared[(groups[rows, None] == groups) & (groups >= 0)] = np.inf
-        neighbour = np.argpartition(squared, last, axis=1)[:, last]
+        distances = np.empty(len(squared))
+        core.kth_least(np.ascontiguousarray(squared), last + 1, distances)
+        distances += squares[rows]
         # Rounding of the squares may hide small distances.
-        found[rows] = row_sums(some - among[neighbour], power=2)
+        small = np.flatnonzero(distances < RESOLVED * (squares[rows] + largest))
+        if len(small):
+            neighbour = np.argpartition(squared[small], last, axis=1)[:, last]
+            distances[small] = row_sums(some[small] - among[neighbour], power=2)
+        found[rows] = distances
     return found
 
 
