@@ -133,9 +133,9 @@ def test_groups_that_are_none_are_refused(case):
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 2 / 3, 1.5])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, "noise"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "noise"])
 @pytest.mark.parametrize("name", ["K", "linear"])
-def test_numbers_that_are_none_end_a_fit_or_lead_it_nowhere(name, value, epsilon):
+def test_numbers_that_are_none_are_refused_and_noise_gives_what_is_feasible(name, value, epsilon):
     for some in (slice(0, 1), slice(None, None, 3), slice(None)):
         for asked in ({"stays": np.zeros(M)}, {"groups": groups([0, 2, 5], range(5), [True] * 5)}, {"max_steps": 5}):
             arguments = given(epsilon)
@@ -143,11 +143,13 @@ def test_numbers_that_are_none_end_a_fit_or_lead_it_nowhere(name, value, epsilon
             array[..., some] = (
                 np.random.default_rng(0).normal(size=array.shape)[..., some] if value == "noise" else value
             )
+            if value != "noise":
+                with pytest.raises(ValueError, match="must be finite"):
+                    core.fit(**arguments, **asked, most_work=1e6)
+                continue
             multipliers, *_ = core.fit(**arguments, **asked, most_work=1e6)
-            # What comes out of noise is feasible, at least.
-            if value == "noise":
-                assert (multipliers >= 0).all()
-                assert (multipliers <= arguments["caps"] * (1 + 1e-12)).all()
+            assert (multipliers >= 0).all()
+            assert (multipliers <= arguments["caps"] * (1 + 1e-12)).all()
 
 
 def test_fewer_rows_than_lanes_are_fitted():

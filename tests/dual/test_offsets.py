@@ -63,22 +63,3 @@ def test_rounding_of_the_sum_of_caps_does_not_move_an_offset(m):
         scores = np.arange(m, dtype=float)
         for weights in (np.ones(m), np.where(np.arange(m) == m - 1, 1.0 - 1e-15, 1.0)):
             assert one_class(weights, count / m).offsets(scores)[0] == count - 0.5
-
-
-def test_refilled_multipliers_give_to_the_lowest_scores_and_take_from_the_highest():
-    # Caps .5: each plane holds two samples' worth. The lower plane's lowest are the first, the upper plane's the last.
-    dual = one_class_slab(np.ones(4), 0.5, 0.25, 0.5)
-    scores = np.array([1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_allclose(dual.caps, 0.5)
-    short = np.array([[0.2, 0.0, 0.1, 0.3], [0.0, 0.1, 0.0, 0.2]])
-    np.testing.assert_allclose(dual.adjust_sums(short, scores), [[0.5, 0.1, 0.1, 0.3], [0.0, 0.1, 0.0, 0.4]])
-    long = np.array([[0.4, 0.4, 0.4, 0.1], [0.3, 0.3, 0.2, 0.1]])
-    np.testing.assert_allclose(dual.adjust_sums(long, scores), [[0.4, 0.4, 0.2, 0.0], [0.0, 0.2, 0.2, 0.1]])
-    beyond = np.array([[0.9, -0.2, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5]])
-    np.testing.assert_allclose(dual.adjust_sums(beyond, scores), [[0.5, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5]])
-
-
-def test_refilled_multipliers_sum_to_the_total_however_much_they_were():
-    caps, values = np.full((1, 501), 2.0), np.random.default_rng(0).uniform(0.0, 2.0, (1, 501))
-    adjusted = Dual(np.ones(1), caps, np.ones(1), np.zeros(501)).adjust_sums(values, values[0])
-    assert adjusted.sum() == pytest.approx(1.0, abs=1e-15)

@@ -98,7 +98,6 @@ def test_of_samples_that_score_the_same_the_first_are_filled():
     dual = one_class(np.ones(40), 0.25)
     expected = np.where(np.arange(40) < 10, 0.1, 0.0)
     np.testing.assert_allclose(dual.linear_minimiser(np.ones(40))[0], expected, atol=1e-15)
-    np.testing.assert_allclose(dual.adjust_sums(np.zeros((1, 40)), np.ones(40))[0], expected, atol=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 
 #include "descent.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr double GAPS[] = {1e-5, 1e-7, 1e-9};
 constexpr Index STEPS = 200;
 constexpr double GOAL = 0.5;
-// Factors at most, from a descent's states and from equal scores.
+// Factors at most: from a descent's states, from equal scores, and from the optimum's own states.
 constexpr int MOST_FACTORS = 25, MOST_FROM_EQUAL = 4, EASED_FACTORS = 8;
 // Where more than this share of a slab's samples is free, equal scores are tried.
 constexpr double EQUAL = 0.68;
@@ -24,9 +25,11 @@ constexpr double SHARED = 1e-3;
 // A multiplier that is no further from a bound, as a share of its cap, is at it.
 constexpr double ROUNDING = 1e-12;
 // What is added to K: at first this share of its spread; then what makes delta |beta|^2 this share of the objective,
-// within these shares of the spread; and more by this factor, to this level at most. So often the optimum is tried for.
+// within these shares of the spread; and more by this factor, to this level at most. So many
+// multiplications may go into it.
 constexpr double LEAST_ADDED = 1e-13, ADDED = 1e-9, LEAST_STEADY = 1e-12, MOST_STEADY = 1e-6, STIFFER = 100.0;
-constexpr int HIGHEST = 5, ATTEMPTS = 20;
+constexpr int HIGHEST = 5;
+constexpr double MOST_CLIMBING = 2e10;
 // Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
 // by more than that.
 constexpr Index SINGLE = 500;
@@ -37,8 +40,9 @@ constexpr double LEAST_SPREAD = 1e-14;
 constexpr double LEAST_PIVOT = 1e-9;
 // The gap of an optimum, as a share of the objective; of the largest objective there is, so much is rounding.
 constexpr double OPTIMAL = 1e-7, LARGEST_ROUNDING = 1e-14;
-// A refit's gap, as a share of the objective.
+// A refit's gap, as a share of the objective, and its steps, times the number of samples.
 constexpr double REFIT_GAP = 1e-7;
+constexpr Index REFIT_STEPS = 50;
 
 // How much mass both planes hold of the same samples.
 double shared_by(const Problem& problem, const Doubles& values) {
@@ -58,7 +62,7 @@ States states_of(const Problem& problem, const Doubles& beta, bool merged) {
   return states;
 }
 
-// A point on the way: multipliers, and scores without the median, as the descent wants them.
+// A fit on its way: values_ are multipliers, and scores_ their scores.
 class Solver {
  public:
   Solver(Problem problem, const Wanted& wanted, const Interrupt& interrupt)
@@ -99,7 +103,7 @@ class Solver {
     }
     for (std::size_t stage = 0; stage < std::size(GAPS); ++stage) {
       const Index before = found_.steps;
-      descend(GAPS[stage], STEPS * m_);
+      descend(GAPS[stage], std::min(STEPS * m_, most_steps() - found_.steps));
       if ((stage == 0 || found_.steps > before) && pivoted()) return true;
     }
     descend(GOAL * wanted_.tol, most_steps() - found_.steps);
@@ -114,6 +118,7 @@ class Solver {
     compute_scores(problem_, mean.data(), scores_.data());
     double sum = 0;
     for (Index j = 0; j < m_; ++j) sum += scores_[j] - problem_.linear[j];
+    if (!std::isfinite(sum)) throw std::invalid_argument("K and linear must be finite");
     const double total = problem_.totals[0] - problem_.totals[1];
     const double common = total != 0 ? sum / (double(m_) * total) : 0.0;
     spread_ = std::max(diagonal_ - common, LEAST_SPREAD * diagonal_);
@@ -174,7 +179,7 @@ class Solver {
   bool climbed(bool merged) {
     const Doubles beta = beta_of(problem_, values_);
     States states = states_of(problem_, beta, merged);
-    steady(problem_, beta);
+    steady(problem_, beta, scores_);
     if (m_ > SINGLE) {
       if (const auto done = optimum_in_single(states, merged, MOST_FACTORS)) return *done;
       problem_.near = beta;
@@ -186,7 +191,7 @@ class Solver {
 
   // From equal scores: all samples are free in one plane.
   bool from_equal() {
-    steady(problem_, beta_of(problem_, values_));
+    steady(problem_, beta_of(problem_, values_), scores_);
     const States states(m_, 1);
     if (m_ > SINGLE)
       if (const auto done = optimum_in_single(states, true, MOST_FROM_EQUAL)) return *done;
@@ -203,8 +208,10 @@ class Solver {
     found_.factors += at.factors;
     // Paths between planes that are apart need float64.
     if (!found || !at.merged || at.face.least_pivot <= LEAST_SINGLE_PIVOT) return {};
-    if (!take(at)) return false;
+    if (!take(at)) return {};
     if (!leave_out(at) || (found_.left_out.certificate <= SINGLE_ERROR && found_.left_out.refitted == 0)) return true;
+    found_.optimal = false;
+    found_.left_out = {};
     return {};
   }
 
@@ -222,13 +229,13 @@ class Solver {
   }
 
   // Set what is added to K near some multipliers.
-  void steady(Problem& problem, Doubles beta) const {
+  void steady(Problem& problem, Doubles beta, const Doubles& scores) const {
     double room = 0, square = 0;
     for (Index j = 0; j < m_; ++j) {
       room += problem.caps[0][j] + problem.caps[1][j];
       square += beta[j] * beta[j];
     }
-    const double objective = objective_of(beta, scores_);
+    const double objective = objective_of(beta, scores);
     const double share = ADDED * size_of(objective) / std::max(square, 1e-300);
     problem.steadier = std::clamp(share, LEAST_STEADY * spread_, MOST_STEADY * spread_);
     problem.delta = added(problem, 0);
@@ -246,14 +253,17 @@ class Solver {
   // the optimum, less is added again.
   bool climb(Problem& problem, States states, bool merged, Optimum<double>& at) {
     int level = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && level <= HIGHEST; ++attempt) {
+    while (at.work <= MOST_CLIMBING && level <= HIGHEST) {
       const Doubles near = problem.near;
       problem.delta = added(problem, level);
       at.states.clear();
       const bool found = find_optimum<double>(problem, states, merged, MOST_FACTORS, at, interrupt_);
       found_.factors += at.factors;
       const bool dependent = level == 0 && at.face.least_pivot * diagonal_ < LEAST_PIVOT * spread_;
-      if (found && !dependent) return eased(problem, level, at);
+      if (found && !dependent) {
+        level_ = level;
+        return eased(problem, level, at);
+      }
       if (at.states.empty()) {
         problem.near = near;
         ++level;
@@ -262,7 +272,20 @@ class Solver {
       states = at.states, merged = at.merged;
       level = dependent ? 1 : std::max(level - 1, 0);
     }
+    keep(problem.near);
     return false;
+  }
+
+  // Go on from some multipliers, if they are better than those that the descent has come to.
+  void keep(const Doubles& beta) {
+    Doubles multipliers = multipliers_of(problem_, beta);
+    if (multipliers.empty()) return;
+    Doubles scores(m_);
+    const Doubles kept = beta_of(problem_, multipliers);
+    compute_scores(problem_, kept.data(), scores.data());
+    if (objective_of(kept, scores) >= objective_of(beta_of(problem_, values_), scores_)) return;
+    values_ = std::move(multipliers);
+    scores_ = std::move(scores);
   }
 
   // With the optimum at hand, find it with as little added to K as that allows: what leaves it is moved less.
@@ -294,7 +317,7 @@ class Solver {
         values_ = std::move(multipliers);
         scores_ = std::move(scores);
       }
-      problem_.exactly = std::abs(objective) <= wanted_.smallest;
+      problem_.exactly = problem_.exactly || std::abs(objective) <= wanted_.smallest;
       return false;
     }
     found_.multipliers = std::move(multipliers);
@@ -415,21 +438,20 @@ class Solver {
     fill_up(rest, limits, values);
     score();
     if (unfinished) return scores;
-    for (const double gap : {GAPS[0], REFIT_GAP}) {
-      descended(rest, limits, values, scores, gap, STEPS * m_);
-      score();
-      if (!found_.optimal) continue;  // what was not found for all is not for the rest
-      const bool first = !rest.two || shared_by(rest, values) > SHARED * rest.totals[0];
-      for (const bool merged : {first, !first}) {
-        if (merged != first && !rest.two) continue;
-        steady(rest, beta_of(rest, values));
-        Optimum<double> at;
-        if (climb(rest, states_of(rest, rest.near, merged), merged, at) && !multipliers_of(rest, at.beta).empty()) {
-          compute_scores(rest, at.beta.data(), scores.data());
-          return scores;
-        }
-      }
-    }
+    // All refits together take no more steps than one fit may.
+    if (refit_work_ > wanted_.most_work) return scores;
+    const double gap = found_.optimal ? REFIT_GAP : std::max(REFIT_GAP, GOAL * wanted_.tol);
+    refit_work_ += double(m_) * double(descended(rest, limits, values, scores, gap, REFIT_STEPS * m_).steps);
+    score();
+    if (!found_.optimal) return scores;  // what was not found for all is not for the rest
+    steady(rest, beta_of(rest, values), scores);
+    rest.delta = added(rest, level_);
+    const bool merged = !rest.two || shared_by(rest, values) > SHARED * rest.totals[0];
+    Optimum<double> at;
+    const bool exact = 
+        find_optimum<double>(rest, states_of(rest, rest.near, merged), merged, MOST_FACTORS, at, interrupt_);
+    found_.factors += at.factors;
+    if (exact && !multipliers_of(rest, at.beta).empty()) compute_scores(rest, at.beta.data(), scores.data());
     return scores;
   }
 
@@ -457,6 +479,8 @@ class Solver {
   const Interrupt& interrupt_;
   const Index m_;
   Doubles caps_, values_, scores_;
+  int level_ = 0;           // of what was added to K where the optimum was found
+  double refit_work_ = 0;   // steps times samples
   double diagonal_;  // the mean of K's
   double spread_;    // what is left of it without what all samples have in common: their variance in feature space
   double rounding_;  // of a gap

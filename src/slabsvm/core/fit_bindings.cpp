@@ -3,7 +3,10 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <limits>
+#include <memory>
 
 #include "bindings.h"
 #include "border.h"
@@ -19,10 +22,23 @@ namespace {
 
 // Factors address their numbers with 32 bits: (10,000)^2 fits.
 constexpr Index MOST_SAMPLES = 10000;
+// More steps than any descent takes.
+constexpr double MOST_WORK = 1e15;
+
+// Look at signals, no more often than 20 times a second: to hold the GIL is to wait for other threads.
+void now_and_then() {
+  using Clock = std::chrono::steady_clock;
+  thread_local Clock::time_point last = Clock::now();
+  if (Clock::now() - last < std::chrono::milliseconds(50)) return;
+  last = Clock::now();
+  signals_seen();
+}
 
 nb::object array_of(Doubles&& values, std::size_t rows = 0) {
-  auto* kept = new Doubles(std::move(values));
+  auto owned = std::make_unique<Doubles>(std::move(values));
+  Doubles* kept = owned.get();
   nb::capsule owner(kept, [](void* memory) noexcept { delete static_cast<Doubles*>(memory); });
+  owned.release();
   if (rows == 0) return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
   return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<2>>(kept->data(), {rows, kept->size() / rows}, owner));
 }
@@ -56,12 +72,14 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   const auto linear = checked<Vector<const double>>(linear_given, "linear");
   const Index m = length(K), stride = length(K, 1), planes = length(caps);
   require(m >= 1 && m <= MOST_SAMPLES, "K must have 1 to 10,000 rows");
-  require(stride >= m && stride % LANES == 0, "rows of K must be padded to a multiple of LANES");
+  require(stride >= m && stride < m + LANES && stride % LANES == 0,
+          "rows of K must be padded to the next multiple of LANES");
   require((planes == 1 || planes == 2) && length(caps, 1) == m, "caps must be (P, m), with P of 1 or 2");
   require(length(totals) == planes, "totals must be (P,)");
   require(length(linear) == m, "linear must be (m,)");
   require(stays_given.is_none() || groups_given.is_none(), "give stays or groups, and not both");
-  for (const double number : {tol, smallest, floor, most_work}) require(std::isfinite(number) && number >= 0, "limits must be finite, and not negative");
+  for (const double number : {tol, smallest, floor, most_work})
+    require(std::isfinite(number) && number >= 0, "limits must be finite, and not negative");
   for (Index p = 0; p < planes; ++p) {
     double room = 0;
     for (Index j = 0; j < m; ++j) {
@@ -75,7 +93,7 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   Problem problem{K.data(), m, stride, planes == 2,
                   {caps.data(), planes == 2 ? caps.data() + m : none.data()},
                   {totals.data()[0], planes == 2 ? totals.data()[1] : 0.0}, linear.data(), 0.0, {}};
-  Wanted wanted{tol, smallest, floor, max_steps, most_work, optimum, false, {}, {}};
+  Wanted wanted{tol, smallest, floor, max_steps, std::min(most_work, MOST_WORK), optimum, false, {}, {}};
   if (!stays_given.is_none()) {
     const auto stays = checked<Vector<const double>>(stays_given, "stays");
     require(length(stays) == m, "stays must be (m,)");
@@ -96,8 +114,9 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   Fit found;
   {
     nb::gil_scoped_release released;
-    found = fit(std::move(problem), wanted, signals_seen);
+    found = fit(std::move(problem), wanted, now_and_then);
   }
+  if (!found.optimal) found.left_out.certificate = std::numeric_limits<double>::quiet_NaN();
   nb::dict counts;
   counts["factors"] = found.factors;
   counts["merged"] = found.merged;

@@ -11,7 +11,7 @@ namespace {
 
 // Where planes are merged all that is wrong is flipped so many times at most. Where they are apart, blocks end after so
 // many flips that leave no fewer wrong, or where more than MANY are.
-constexpr int FLIPS = 8, APART_FLIPS = 20, APART_PATIENCE = 2;
+constexpr int FLIPS = 8, APART_FLIPS = 20, APART_PATIENCE = 2;  // of apart planes at most APART_FLIPS
 constexpr Index MANY = 30;
 // A room that is less than this, relative to what it is part of, is none.
 constexpr double NONE = 1e-14;
@@ -188,8 +188,6 @@ bool Leaving<T>::solve() {
   for (double each : right)
     if (!std::isfinite(each)) return false;
 
-  const T one = T(1);
-  (void)one;
   Doubles weights = right;
   if (!known_.empty()) {
     columns.push_back(given.data());
@@ -295,10 +293,10 @@ bool Leaving<T>::followed(int most) {
         return sum - problem_.totals[0];
       };
       if (above(first) > Table<T>::tolerance * problem_.totals[0]) {
-        double least = t, most_ = first;
+        double least = t, latest = first;
         for (int halving = 0; halving < HALVINGS; ++halving) {
-          const double middle = 0.5 * (least + most_);
-          (above(middle) <= 0 ? least : most_) = middle;
+          const double middle = 0.5 * (least + latest);
+          (above(middle) <= 0 ? least : latest) = middle;
         }
         first = least, who = -1, joins = true;
       }

@@ -15,9 +15,9 @@ namespace {
 // offsets.
 constexpr int PROBES = 8, CHECKS = 2;
 constexpr double LARGEST_ERROR = 1e-6;
-// Events of a path at most, with the first table and with the second; what is added to K there, relative to what steadies
-// it.
-constexpr int EVENTS = 200, EVENTS_AGAIN = 800;
+// Events of a path at most, with the first table and with others, of which there are so many; what is added to K grows by
+// this factor from one to the next.
+constexpr int EVENTS = 200, EVENTS_AGAIN = 400, STIFFER_TABLES = 2;
 constexpr double STIFFER = 100.0;
 // Where a free sample's own entry of the inverse is less than this, relative to 1 / K_jj, no other sample on the plane
 // can take what leaves.
@@ -89,7 +89,7 @@ struct Rooms {
     const auto below_upper = [&](Index from, Index to) {
       return least_sum(column + from, -amount, to_upper.data() + from, to - from) >= -high - plane_slack;
     };
-    // States 0, 2 and -2; of -from_lower the least is that of s <= rho_1.
+    // States 0, 2 and -2.
     if (begins[1] < begins[2] && !(above_lower(begins[1], begins[2]) && below_upper(begins[1], begins[2]))) return false;
     for (Index k = begins[2]; k < begins[3]; ++k)
       if (from_lower[k] + amount * column[k] > low + plane_slack) return false;
@@ -113,9 +113,8 @@ class Without {
 
   LeftOut run() {
     std::vector<Index> rest = all_at_once();
-    Index done = 0;
     for (Index set : rest) {
-      if (done++ % 16 == 0) interrupt_();
+      interrupt_();
       one(set);
       if (sizeof(T) == 4 && found_.refitted > 0) return std::move(found_);
     }
@@ -241,7 +240,9 @@ class Without {
         ++found_.refitted;
         return;
       }
-      if (Table<T>* other = stiffer()) {
+      for (int level = 0; level < STIFFER_TABLES; ++level) {
+        Table<T>* other = stiffer(level);
+        if (other == nullptr) continue;
         for (std::size_t k = 0; k < leaving.size(); ++k) places[k] = other->place[leaving[k]];
         Leaving<T> second(*other, places, targets);
         if (second.go(EVENTS_AGAIN) && has_spare(second.beta(), places) && holds(*other, second)) {
@@ -285,16 +286,17 @@ class Without {
 
   // The table of the same optimum with more added to K, which does not move it, but what leaves it; nothing if there is
   // none.
-  Table<T>* stiffer() {
-    if (tried_) return other_.get();
-    tried_ = true;
-    other_problem_ = std::make_unique<Problem>(problem_);
-    other_problem_->delta = STIFFER * problem_.steadier;
-    for (Index k = 0; k < table_.m; ++k) other_problem_->near[table_.order[k]] = table_.beta[k];
+  Table<T>* stiffer(int level) {
+    Stiffer& other = stiffer_[level];
+    if (other.tried) return other.table.get();
+    other.tried = true;
+    other.problem = std::make_unique<Problem>(problem_);
+    other.problem->delta = problem_.steadier * std::pow(STIFFER, level + 1);
+    for (Index k = 0; k < table_.m; ++k) other.problem->near[table_.order[k]] = table_.beta[k];
     Optimum<T> optimum;
-    if (find_optimum<T>(*other_problem_, states_, table_.merged, 10, optimum, interrupt_))
-      other_ = std::make_unique<Table<T>>(*other_problem_, optimum, interrupt_);
-    return other_.get();
+    if (find_optimum<T>(*other.problem, states_, table_.merged, 10, optimum, interrupt_))
+      other.table = std::make_unique<Table<T>>(*other.problem, optimum, interrupt_);
+    return other.table.get();
   }
 
   // Take the scores of a set from where its multipliers came to, and what the certificate asks.
@@ -328,7 +330,9 @@ class Without {
     double worst = 0;
     for (int r = 0; r < PROBES; ++r)
       for (Index k = 0; k < m; ++k)
-        worst = std::max(worst, std::abs(images[r * m + table_.order[k]] - certificate_.scores[r * m + k]));
+        if (const double off = std::abs(images[r * m + table_.order[k]] - certificate_.scores[r * m + k]);
+            !(off <= worst))
+          worst = off;
     return worst / table_.scale;
   }
 
@@ -341,9 +345,12 @@ class Without {
   Certificate certificate_;
   LeftOut found_;
   Doubles checks_, images_;  // (CHECKS, m), in the order of samples: Gaussian vectors, and K times them
-  bool tried_ = false;
-  std::unique_ptr<Problem> other_problem_;
-  std::unique_ptr<Table<T>> other_;
+  struct Stiffer {
+    bool tried = false;
+    std::unique_ptr<Problem> problem;
+    std::unique_ptr<Table<T>> table;
+  };
+  Stiffer stiffer_[STIFFER_TABLES];
 };
 
 }  // namespace

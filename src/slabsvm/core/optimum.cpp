@@ -151,7 +151,9 @@ bool find_optimum(Problem& problem, States states, bool merged, int most, Optimu
   if (found.scores.size() != static_cast<std::size_t>(m)) found.scores.assign(m, 0.0);
   double largest = 0;
   for (Index j = 0; j < m; ++j) largest = std::max(largest, std::abs(problem.K[j * problem.stride + j]));
-  const double units = problem.exactly ? EXACT_UNITS : ROUNDING_UNITS;
+  // Where there is no longer type than double, sums are no more exact.
+  constexpr bool longer = std::numeric_limits<long double>::digits > std::numeric_limits<double>::digits;
+  const double units = problem.exactly && longer ? EXACT_UNITS : ROUNDING_UNITS;
   const double noise = units * std::numeric_limits<double>::epsilon() * largest *
                        (problem.totals[0] + problem.totals[1]);
   Index fewest = m + 2;
@@ -160,7 +162,10 @@ bool find_optimum(Problem& problem, States states, bool merged, int most, Optimu
   for (found.factors = 1; found.factors <= most; ++found.factors) {
     interrupt();
     give_each_plane_one(problem, problem.caps[0], problem.caps[1], found.scores.data(), states, merged);
-    if (!solve_on(problem, states, merged, found)) return false;
+    const bool solved = solve_on(problem, states, merged, found);
+    const double f = double(found.face.size());
+    found.work += f * f * f / 3.0 + 4.0 * double(m) * double(m);
+    if (!solved) return false;
     const View view{found.beta.data(), found.scores.data(), {found.rho[0], found.rho[1]}};
     // Boxes hold to the last bit, and planes to within rounding: what meets its box stays there.
     Judgement right = judge(problem, problem.caps[0], problem.caps[1], view, states, merged,

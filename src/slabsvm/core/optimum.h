@@ -39,6 +39,7 @@ struct Optimum {
   double rho[2] = {0, 0};
   Face<T> face;
   int factors = 0;       // how many factors it took
+  double work = 0;       // multiplications, of all that was tried
 
   double scale() const { return std::max(std::abs(rho[0]), std::abs(rho[1])); }
 };

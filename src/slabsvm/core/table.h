@@ -35,7 +35,8 @@ class Table {
   double rho[2], scale;
   // Of distances relative to offsets, and of boxes relative to caps: what is less is rounding.
   static constexpr double tolerance = sizeof(T) == 8 ? 1e-10 : 4e-7;
-  Index begins[5];           // where B begins, and where states 0, 2 and -2 begin and end there
+  // Where the upper plane's free samples begin, the others' states 0, 2 and -2, and the end.
+  Index begins[5];
 
   // What moves per unit of a disturbance at a sample's place: (m + 2,), the last two are the offsets.
   const T* column(Index at);

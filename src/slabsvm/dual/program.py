@@ -41,9 +41,6 @@ LEAST_NU = 2.0**-100
 # bound, as a share of its cap, is at it.
 ROUNDING = 1e-12
 
-# Multipliers and their sums are feasible, and two answers are one, to within this share.
-FEASIBLE = 1e-9
-
 # Roundings of the largest objective that may hide in a gap.
 UNITS_OF_GAP = 8
 
@@ -208,22 +205,6 @@ class Dual:
                     break
                 values[:] = np.clip(values + missing * room / room.sum(), 0.0, caps)
         return projected
-
-    def adjust_sums(self, multipliers: FloatArray, scores: FloatArray) -> FloatArray:
-        """Return multipliers within their boxes whose rows have the right sums, changed where it matters least.
-
-        A missing sum is given to the lowest sigma_p s that have room; an excess is taken from the highest.
-        """
-        filled = np.clip(multipliers, 0.0, self.caps)
-        for sign, caps, total, values in zip(self.signs, self.caps, self.totals, filled, strict=True):
-            # Sums of much more than the total leave rounding behind, which the second time puts right.
-            for _ in range(2):
-                missing = total - values.sum()
-                order = np.argsort(sign * scores if missing > 0 else -sign * scores, kind="stable")
-                room = (caps - values if missing > 0 else values)[order]
-                moved = np.clip(abs(missing) - (np.cumsum(room) - room), 0.0, room)
-                values[order] += np.sign(missing) * moved
-        return filled
 
     def multipliers_of(self, beta: FloatArray) -> FloatArray:
         """Return feasible multipliers, shape (P, m), for a beta near one that they can have.

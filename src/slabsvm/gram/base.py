@@ -16,12 +16,10 @@ from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, Index
 # Where w = 0 is optimal, no gap below this share of the largest objective that the boxes allow can be told from
 # rounding: the share of its diagonal to which a matrix in float64 is known.
 ROUNDING_GAP = 1e-14
-# Up to so many samples all of K is held, and factored in float64.
+# Up to 500 samples all of K is held, in float64, and the optimum itself is looked for.
 SMALL = 500
-# Up to so many samples K is held and factored where that saves other work. On so many a user's kernel is verified.
-MEDIUM = 2000
-# What is held of K beside a solver's own: so many bytes at most.
-HELD_BYTES = 2**28
+# A user's kernel is verified on the first 2,000 samples.
+VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
 INDEFINITE = 1e-6
 # Threads take so many rows of K at once; a square of a K that is computed is multiplied in tiles of so many rows and
@@ -65,7 +63,7 @@ class Gram(ABC):
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.
 
-        The leading MEDIUM samples' block is factored where K is a matrix or a function of the user's; a larger K may
+        The leading VERIFIED samples' block is factored where K is a matrix or a function of the user's; a larger K may
         hide what is wrong with it behind them.
         """
         if (least := self.diagonal.min()) < 0:
@@ -74,7 +72,7 @@ class Gram(ABC):
             )
         if self._trusted:
             return
-        some = np.arange(min(self.n_samples, MEDIUM))
+        some = np.arange(min(self.n_samples, VERIFIED))
         block = np.array(self.block(some, some), dtype=np.float64)
         largest = float(self.diagonal.max())
         if largest == 0 and block.any():
@@ -247,49 +245,24 @@ class Blocks:
         self._kept = np.empty(half, dtype) if fits else None
         self._present: set[tuple[int, int]] = set()
 
-    def among(self, rows: IndexArray, columns: IndexArray) -> AnyFloatArray:
-        """Return K[rows][:, columns]."""
-        if self.matrix is None:
-            return self.gram.block(rows, columns, self.dtype)
-        return self.matrix[np.ix_(rows, columns)]
-
-    def sweep(self, task: Callable[[slice, AnyFloatArray], None], rows: slice, columns: slice) -> None:
-        """Call task(some, K[some][:, columns]) for pieces of the rows; of a held K, threads divide them."""
-        height, start = rows.stop - rows.start, rows.start
-        if self.matrix is None:
-            width = np.dtype(self.dtype).itemsize * (columns.stop - columns.start)
-            for piece in pieces(height, width):
-                some = slice(start + piece.start, start + piece.stop)
-                task(some, self.among(np.arange(some.start, some.stop), np.arange(columns.start, columns.stop)))
-            return
-        held = self.matrix
-
-        def each(piece: slice) -> None:
-            some = slice(start + piece.start, start + piece.stop)
-            task(some, held[some, columns])
-
-        self.gram.divide(each, pieces(height, 1, TILE))
-
-    def times(self, x: FloatArray, rows: slice | None = None) -> FloatArray:
-        """Return K[rows][:, :n] x, for x of shape (n,) or (n, k); all rows for None.
+    def times(self, x: FloatArray) -> FloatArray:
+        """Return K x, for x of shape (m,) or (m, k).
 
         x is brought to the size of 1 first: with numbers below 1e-38 a processor takes ten times as long.
         """
-        rows = slice(0, self.gram.n_samples) if rows is None else rows
         size = max(float(np.abs(x).max(initial=0.0)), float(np.finfo(np.float64).tiny))
         unit = (x / size).astype(self.dtype)
-        square = rows == slice(0, len(x))
-        image = self._square_times(unit) if square and self.matrix is None else self._rows_times(unit, rows)
+        image = self._square_times(unit) if self.matrix is None else self._held_times(self.matrix, unit)
         image *= size
         return image
 
-    def _rows_times(self, unit: AnyFloatArray, rows: slice) -> FloatArray:
-        image = np.empty((rows.stop - rows.start, *unit.shape[1:]))
+    def _held_times(self, matrix: AnyFloatArray, unit: AnyFloatArray) -> FloatArray:
+        image = np.empty((len(matrix), *unit.shape[1:]))
 
-        def multiply(some: slice, block: AnyFloatArray) -> None:
-            image[some.start - rows.start : some.stop - rows.start] = block @ unit
+        def multiply(some: slice) -> None:
+            image[some] = matrix[some] @ unit
 
-        self.sweep(multiply, rows, slice(0, len(unit)))
+        self.gram.divide(multiply, pieces(len(matrix), 1, TILE))
         return image
 
     def _square_times(self, unit: AnyFloatArray) -> FloatArray:

@@ -42,6 +42,11 @@ class Leaving:
     stays: FloatArray | None = None
     groups: Sequence[tuple[IndexArray, IndexArray]] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse both, or neither."""
+        if (self.stays is None) == (not self.groups):
+            raise ValueError("Give the share of each sample that stays, or at least one group.")
+
     @property
     def arguments(self) -> dict[str, Any]:
         """What the core is told."""
@@ -63,7 +68,8 @@ class LeftOut:
         Of a row of each sample, or of the samples of all groups, one group after the other.
     error : float
         The certificate: by how much scores may be off those of the multipliers that they belong to, as a share of the
-        offsets. K times all changes of multipliers is compared with all changes of scores, in eight random sums.
+        offsets. K times all changes of multipliers is compared with all changes of scores, in eight random sums. Sets
+        that were left out by a refit are not in it. NaN where the optimum was not found, and all are.
     counts : dict
         How many were left out all at once, step by step, again with more added to K, and by a refit.
     """
