@@ -1,6 +1,7 @@
 #include "fit.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -29,7 +30,7 @@ constexpr double ROUNDING = 1e-12;
 // multiplications may go into it.
 constexpr double LEAST_ADDED = 1e-13, ADDED = 1e-9, LEAST_STEADY = 1e-12, MOST_STEADY = 1e-6, STIFFER = 100.0;
 constexpr int HIGHEST = 5;
-constexpr double MOST_CLIMBING = 2e10;
+constexpr double MOST_CLIMBING = 2e10, LITTLE_CLIMBING = 5e8, NO_GAP = 1e-10;
 // Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
 // by more than that.
 constexpr Index SINGLE = 500;
@@ -40,9 +41,13 @@ constexpr double LEAST_SPREAD = 1e-14;
 constexpr double LEAST_PIVOT = 1e-9;
 // The gap of an optimum, as a share of the objective; of the largest objective there is, so much is rounding.
 constexpr double OPTIMAL = 1e-7, LARGEST_ROUNDING = 1e-14;
-// A refit's gap, as a share of the objective, and its steps, times the number of samples.
-constexpr double REFIT_GAP = 1e-7;
-constexpr Index REFIT_STEPS = 50;
+// A refit's gap, as a share of the objective. Of so few samples its optimum is looked for besides. Where refits have
+// taken many steps each takes a few, times the number of samples.
+constexpr double REFIT_GAP = 1e-6;
+constexpr Index SMALL_REFIT = 300;
+constexpr Index FEW_STEPS = 20;
+// A gap of less than this share of what is allowed is none; so many multiplications go into a refit's optimum.
+constexpr double TRIFLE = 1e-5, REFIT_CLIMBING = 2e8;
 
 // How much mass both planes hold of the same samples.
 double shared_by(const Problem& problem, const Doubles& values) {
@@ -81,7 +86,7 @@ class Solver {
     start();
     const bool limited = wanted_.max_steps >= 0;
     if (limited || !wanted_.optimum) descend(GOAL * wanted_.tol, limited ? wanted_.max_steps : most_steps());
-    const bool unfinished = limited && found_.steps >= wanted_.max_steps;
+    const bool unfinished = limited && gap() > wanted_.tol * size_of_objective();
     if (unfinished || !wanted_.optimum || !found_optimum(limited)) {
       found_.multipliers = std::move(values_);
       found_.scores = std::move(scores_);
@@ -169,6 +174,8 @@ class Solver {
 
   // Look for the optimum from where the descent has come to, planes first as they seem to be.
   bool pivoted() {
+    // At a gap of rounding little is left to find: where samples are one point, states go in circles.
+    climbing_ = std::min(climbing_, gap() <= NO_GAP * size_of(size_of_objective()) ? LITTLE_CLIMBING : MOST_CLIMBING);
     const bool first = !problem_.two || shared_by(problem_, values_) > SHARED * problem_.totals[0];
     const bool was = problem_.exactly;
     if (climbed(first) || (problem_.two && climbed(!first))) return true;
@@ -185,8 +192,10 @@ class Solver {
       problem_.near = beta;
     }
     Optimum<double> at;
-    if (!climb(problem_, states, merged, at)) return false;
-    return finish(at);
+    const bool found = climb(problem_, states, merged, climbing_, at);
+    climbing_ -= at.work;
+    if (!found) keep(problem_.near);
+    return found && finish(at);
   }
 
   // From equal scores: all samples are free in one plane.
@@ -221,7 +230,11 @@ class Solver {
     return true;
   }
 
-  double size_of(double objective) const { return std::max(std::abs(objective), wanted_.smallest); }
+  // What gaps are relative to: the objective, or what is left of the largest one without what all samples have in common.
+  double size_of(double objective) const {
+    const double total = problem_.totals[0] + problem_.totals[1];
+    return std::min(std::max(std::abs(objective), wanted_.smallest), spread_ * total * total);
+  }
 
   // The gap of an optimum.
   double allowed(double objective) const {
@@ -251,9 +264,10 @@ class Solver {
 
   // Go to the optimum from some states; return whether it was found. As what the term is measured from comes nearer to
   // the optimum, less is added again.
-  bool climb(Problem& problem, States states, bool merged, Optimum<double>& at) {
+  bool climb(Problem& problem, States states, bool merged, double budget, Optimum<double>& at) {
     int level = 0;
-    while (at.work <= MOST_CLIMBING && level <= HIGHEST) {
+    at.work = 0;
+    while (at.work <= budget && level <= HIGHEST) {
       const Doubles near = problem.near;
       problem.delta = added(problem, level);
       at.states.clear();
@@ -261,7 +275,6 @@ class Solver {
       found_.factors += at.factors;
       const bool dependent = level == 0 && at.face.least_pivot * diagonal_ < LEAST_PIVOT * spread_;
       if (found && !dependent) {
-        level_ = level;
         return eased(problem, level, at);
       }
       if (at.states.empty()) {
@@ -272,7 +285,6 @@ class Solver {
       states = at.states, merged = at.merged;
       level = dependent ? 1 : std::max(level - 1, 0);
     }
-    keep(problem.near);
     return false;
   }
 
@@ -327,6 +339,35 @@ class Solver {
     return true;
   }
 
+  // What the objective counts for where gaps are relative to it.
+  double size_of_objective() const {
+    return std::max(std::abs(objective_of(beta_of(problem_, values_), scores_)), wanted_.smallest);
+  }
+
+  // The duality gap of where the descent has come to.
+  double gap() const { return gap_of(problem_, caps_, values_, scores_); }
+
+  // The duality gap of multipliers: each plane's offset is amid what it may be.
+  double gap_of(const Problem& problem, const Doubles& limits, const Doubles& values, const Doubles& scores) const {
+    double gap = 0;
+    for (int plane = 0; plane < (problem.two ? 2 : 1); ++plane) {
+      const double sign = plane == 0 ? 1.0 : -1.0;
+      double low = std::numeric_limits<double>::max(), high = -low;
+      for (Index j = 0; j < m_; ++j) {
+        const Index k = plane * m_ + j;
+        if (values[k] < limits[k]) low = std::min(low, sign * scores[j]);
+        if (values[k] > 0) high = std::max(high, sign * scores[j]);
+      }
+      const double rho = low > high ? high : 0.5 * (low + high);
+      for (Index j = 0; j < m_; ++j) {
+        const Index k = plane * m_ + j;
+        const double above = sign * scores[j] - rho;
+        gap += (above > 0 ? values[k] : values[k] - limits[k]) * above;
+      }
+    }
+    return gap;
+  }
+
   // The duality gap for these offsets: a sample above its plane should have no multiplier, and one below be at its cap.
   double gap_at(const Doubles& multipliers, const Doubles& scores, const double* rho) const {
     double gap = 0;
@@ -346,8 +387,13 @@ class Solver {
       give_own_scores();
       return false;
     }
+    orders_[0].clear(), orders_[1].clear();
+    const Refit hand_on = [this](const std::vector<Index>& leaving) {
+      Rest rest = rest_of(leaving);
+      return rest.settled ? std::move(rest.scores) : Doubles();
+    };
     const Refit refit = [this](const std::vector<Index>& leaving) { return refitted(leaving); };
-    found_.left_out = slabsvm::left_out(problem_, at, sets_at(at.beta), refit, interrupt_);
+    found_.left_out = slabsvm::left_out(problem_, at, sets_at(at.beta), hand_on, refit, interrupt_);
     return true;
   }
 
@@ -387,6 +433,7 @@ class Solver {
       give_own_scores();
       return;
     }
+    orders_[0].clear(), orders_[1].clear();
     const Doubles beta = beta_of(problem_, found_.multipliers);
     const Sets sets = sets_at(beta);
     found_.left_out.scores.resize(sets.samples.size());
@@ -406,66 +453,89 @@ class Solver {
     }
   }
 
+  // The program without some samples, and a point of it: what leaves is given to the lowest scores that have room.
+  struct Rest {
+    Problem problem;
+    Doubles limits, values, scores;
+    bool settled;  // whether that is all there is to do
+  };
+
+  Rest rest_of(const std::vector<Index>& leaving) {
+    const Index planes = problem_.two ? 2 : 1;
+    Rest rest{problem_, Doubles(2 * m_, 0.0), {}, found_.scores, false};
+    bool full = true, nobody = false;
+    for (Index p = 0; p < planes; ++p) {
+      double* caps = rest.limits.data() + p * m_;
+      std::copy(problem_.caps[p], problem_.caps[p] + m_, caps);
+      for (Index j : leaving) caps[j] *= wanted_.stays.empty() ? 0.0 : wanted_.stays[j];
+      const double room = std::accumulate(caps, caps + m_, 0.0), total = problem_.totals[p];
+      nobody = nobody || !(room > 0);
+      full = full && room <= total * (1.0 + 1e-9);
+      if (room < total && room > 0)
+        for (Index j = 0; j < m_; ++j) caps[j] *= total / room;
+    }
+    rest.problem.caps[0] = rest.limits.data();
+    rest.problem.caps[1] = rest.limits.data() + m_;
+    if (nobody) {  // there is no program, and no w
+      rest.scores.assign(problem_.linear, problem_.linear + m_);
+      rest.settled = true;
+      return rest;
+    }
+    rest.values.assign(rest.limits.begin(), rest.limits.begin() + planes * m_);
+    if (!full) {
+      for (Index k = 0; k < planes * m_; ++k) rest.values[k] = std::min(found_.multipliers[k], rest.limits[k]);
+      fill_up(rest.problem, rest.limits, rest.values);
+    }
+    const Doubles before = beta_of(problem_, found_.multipliers), beta = beta_of(rest.problem, rest.values);
+    for (Index i = 0; i < m_; ++i) {
+      const double change = beta[i] - before[i];
+      if (change == 0) continue;
+      const double* row = problem_.K + i * problem_.stride;
+      for (Index j = 0; j < m_; ++j) rest.scores[j] += change * row[j];
+    }
+    // Where samples are one point to within rounding, or all are at their caps.
+    const double allowed = REFIT_GAP * size_of(objective_of(beta, rest.scores));
+    rest.settled = full || gap_of(rest.problem, rest.limits, rest.values, rest.scores) <= TRIFLE * allowed;
+    return rest;
+  }
+
   // Solve the program without some samples, or without one copy of each. Where the boxes of the others cannot hold what
   // the planes have, as at nu = 1, they grow until they can.
   Doubles refitted(const std::vector<Index>& leaving, bool unfinished = false) {
     interrupt_();
-    Doubles caps[2];
-    bool full = true;
-    for (int p = 0; p < 2; ++p) {
-      caps[p].assign(problem_.caps[p], problem_.caps[p] + m_);
-      for (Index j : leaving) caps[p][j] *= wanted_.stays.empty() ? 0.0 : wanted_.stays[j];
-      if (p == 1 && !problem_.two) continue;
-      const double room = std::accumulate(caps[p].begin(), caps[p].end(), 0.0), total = problem_.totals[p];
-      // Nobody stays: there is no program, and no w.
-      if (!(room > 0)) return Doubles(problem_.linear, problem_.linear + m_);
-      full = full && room <= total * (1.0 + 1e-9);
-      if (room < total)
-        for (double& cap : caps[p]) cap *= total / room;
-    }
-    Problem rest = problem_;
-    rest.caps[0] = caps[0].data(), rest.caps[1] = caps[1].data();
-    Doubles values(caps[0]);
-    if (problem_.two) values.insert(values.end(), caps[1].begin(), caps[1].end());
-    const Doubles limits = values;
-    Doubles scores(m_);
+    Rest left = rest_of(leaving);
+    Problem& rest = left.problem;
+    Doubles &values = left.values, &scores = left.scores;
+    const Doubles& limits = left.limits;
+    if (unfinished || left.settled) return scores;
     const auto score = [&] { compute_scores(rest, beta_of(rest, values).data(), scores.data()); };
-    if (full) {  // all are at their caps
-      score();
-      return scores;
-    }
-    for (std::size_t k = 0; k < values.size(); ++k) values[k] = std::min(found_.multipliers[k], limits[k]);
-    fill_up(rest, limits, values);
+    const double objective = objective_of(beta_of(rest, values), scores);
+    const double share = size_of(objective) / std::max(std::abs(objective), wanted_.smallest);
+    const double gap = found_.optimal ? REFIT_GAP * share : std::max(REFIT_GAP * share, GOAL * wanted_.tol);
+    // Each may take a tenth of a fit's steps, and all together twice as many as one fit; then each a few.
+    const Index most = refit_work_ <= 2.0 * wanted_.most_work ? most_steps() / 10 : FEW_STEPS * m_;
+    refit_work_ += double(m_) * double(descended(rest, limits, values, scores, gap, most).steps);
     score();
-    if (unfinished) return scores;
-    // All refits together take no more steps than one fit may.
-    if (refit_work_ > wanted_.most_work) return scores;
-    const double gap = found_.optimal ? REFIT_GAP : std::max(REFIT_GAP, GOAL * wanted_.tol);
-    refit_work_ += double(m_) * double(descended(rest, limits, values, scores, gap, REFIT_STEPS * m_).steps);
-    score();
-    if (!found_.optimal) return scores;  // what was not found for all is not for the rest
+    // What was not found for all is not for the rest, and of many samples it would take too long.
+    if (!found_.optimal || m_ > SMALL_REFIT) return scores;
     steady(rest, beta_of(rest, values), scores);
-    rest.delta = added(rest, level_);
-    const bool merged = !rest.two || shared_by(rest, values) > SHARED * rest.totals[0];
     Optimum<double> at;
-    const bool exact = 
-        find_optimum<double>(rest, states_of(rest, rest.near, merged), merged, MOST_FACTORS, at, interrupt_);
-    found_.factors += at.factors;
-    if (exact && !multipliers_of(rest, at.beta).empty()) compute_scores(rest, at.beta.data(), scores.data());
-    return scores;
+    const bool merged = !rest.two || shared_by(rest, values) > SHARED * rest.totals[0];
+    const bool exact = climb(rest, states_of(rest, rest.near, merged), merged, REFIT_CLIMBING, at);
+    Doubles better = exact ? multipliers_of(rest, at.beta) : Doubles();
+    if (better.empty()) return scores;
+    Doubles its(m_);
+    compute_scores(rest, beta_of(rest, better).data(), its.data());
+    const bool nearer = gap_of(rest, limits, better, its) < gap_of(rest, limits, values, scores);
+    return nearer ? its : scores;
   }
 
   // Give a plane's missing mass to its lowest scores that have room.
-  void fill_up(const Problem& rest, const Doubles& limits, Doubles& values) const {
-    std::vector<Index> order(m_);
+  void fill_up(const Problem& rest, const Doubles& limits, Doubles& values) {
     for (int plane = 0; plane < (rest.two ? 2 : 1); ++plane) {
       double missing = rest.totals[plane];
       for (Index j = 0; j < m_; ++j) missing -= values[plane * m_ + j];
-      const double sign = plane == 0 ? 1.0 : -1.0;
-      std::iota(order.begin(), order.end(), Index{0});
-      std::stable_sort(order.begin(), order.end(),
-                       [&](Index a, Index b) { return sign * found_.scores[a] < sign * found_.scores[b]; });
-      for (Index j : order) {
+      for (Index j : lowest_first(plane)) {
         if (missing <= 0) break;
         const double gives = std::min(missing, limits[plane * m_ + j] - values[plane * m_ + j]);
         values[plane * m_ + j] += gives;
@@ -474,12 +544,26 @@ class Solver {
     }
   }
 
+  // All samples, the lowest scores of a plane first.
+  const std::vector<Index>& lowest_first(int plane) {
+    std::vector<Index>& order = orders_[plane];
+    if (order.empty()) {
+      const double sign = plane == 0 ? 1.0 : -1.0;
+      order.resize(m_);
+      std::iota(order.begin(), order.end(), Index{0});
+      std::stable_sort(order.begin(), order.end(),
+                       [&](Index a, Index b) { return sign * found_.scores[a] < sign * found_.scores[b]; });
+    }
+    return order;
+  }
+
   Problem problem_;
   const Wanted& wanted_;
   const Interrupt& interrupt_;
   const Index m_;
   Doubles caps_, values_, scores_;
-  int level_ = 0;           // of what was added to K where the optimum was found
+  double climbing_ = MOST_CLIMBING;  // what is left of it
+  std::vector<Index> orders_[2];
   double refit_work_ = 0;   // steps times samples
   double diagonal_;  // the mean of K's
   double spread_;    // what is left of it without what all samples have in common: their variance in feature space

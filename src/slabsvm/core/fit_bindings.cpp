@@ -121,6 +121,7 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   counts["factors"] = found.factors;
   counts["merged"] = found.merged;
   counts["at_once"] = found.left_out.at_once;
+  counts["handed_on"] = found.left_out.handed_on;
   counts["stepwise"] = found.left_out.stepwise;
   counts["again"] = found.left_out.again;
   counts["refitted"] = found.left_out.refitted;

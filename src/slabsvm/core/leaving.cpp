@@ -229,7 +229,7 @@ bool Leaving<T>::flipped() {
     give_each_plane_one(problem_, table_.cap1.data(), table_.cap2.data(), scores_.data(), states_, merged_);
     if (!solve()) return false;
     Judgement right = judge(problem_, table_.cap1.data(), table_.cap2.data(), here(), states_, merged_,
-                            Table<T>::tolerance * table_.scale, Table<T>::tolerance);
+                            table_.slack, Table<T>::tolerance);
     if (right.wrong == 0) return true;
     if (!merged_ || !right.merged) {
       patience = right.wrong < fewest ? patience : patience - 1;

@@ -11,10 +11,10 @@ namespace slabsvm {
 
 namespace {
 
-// Gaussian vectors of the certificate, and of the check of a single set, whose scores may be off by this share of the
-// offsets.
+// Gaussian vectors of the certificate, and of the check of a single set. Its scores may be off by these shares of how
+// much scores differ: by rounding, and by what is added to K.
 constexpr int PROBES = 8, CHECKS = 2;
-constexpr double LARGEST_ERROR = 1e-6;
+constexpr double LARGEST_ERROR = 1e-6, LARGEST_SHIFT = 1e-4;
 // Events of a path at most, with the first table and with others, of which there are so many; what is added to K grows by
 // this factor from one to the next.
 constexpr int EVENTS = 200, EVENTS_AGAIN = 400, STIFFER_TABLES = 2;
@@ -68,7 +68,7 @@ struct Rooms {
       largest = std::max(largest, table.cap1[k] + table.cap2[k]);
     }
     box_slack = static_cast<T>(Table<T>::tolerance * largest);
-    plane_slack = static_cast<T>(Table<T>::tolerance * table.scale);
+    plane_slack = static_cast<T>(table.slack);
     if (problem.two && table.merged) {
       double held = 0;
       for (Index k = 0; k < f; ++k) positive.push_back(static_cast<T>(table.beta[k]));
@@ -105,10 +105,13 @@ struct Rooms {
 template <class T>
 class Without {
  public:
-  Without(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& refit, const Interrupt& interrupt)
-      : problem_(problem), states_(optimum.states), sets_(sets), refit_(refit), interrupt_(interrupt),
+  Without(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& hand_on, const Refit& refit,
+          const Interrupt& interrupt)
+      : problem_(problem), states_(optimum.states), sets_(sets), hand_on_(hand_on), refit_(refit), interrupt_(interrupt),
         table_(problem, optimum, interrupt), certificate_(problem.m) {
     found_.scores.resize(sets.samples.size());
+    const auto [lowest, highest] = std::minmax_element(table_.scores.begin(), table_.scores.end());
+    range_ = *highest - *lowest;
   }
 
   LeftOut run() {
@@ -207,6 +210,9 @@ class Without {
       lapack::symm('L', 'L', static_cast<int>(m), CHECKS, 1.0, problem_.K, static_cast<int>(problem_.stride),
                    checks_.data(), static_cast<int>(m), 0.0, images_.data(), static_cast<int>(m));
     }
+    double moves = 0;
+    for (Index k = 0; k < m; ++k) moves = std::max(moves, std::abs(at.beta()[k] - table.near[k]));
+    if (table.problem.delta * moves > LARGEST_SHIFT * range_ + table_.slack) return false;
     for (int r = 0; r < CHECKS; ++r) {
       double off = 0;
       for (Index k = 0; k < m; ++k) {
@@ -215,7 +221,7 @@ class Without {
         const double moved = at.scores()[k] - table.scores[k] - table.problem.delta * change;
         off += checks_[j] * moved - images_[j] * change;
       }
-      if (!(std::abs(off) <= LARGEST_ERROR * std::sqrt(double(m)) * table.scale)) return false;
+      if (!(std::abs(off) <= LARGEST_ERROR * std::sqrt(double(m)) * range_ + std::sqrt(double(m)) * table_.slack)) return false;
     }
     return true;
   }
@@ -228,6 +234,11 @@ class Without {
       leaving.push_back(sets_.samples[e]);
       places.push_back(table_.place[sets_.samples[e]]);
       targets.push_back(sets_.targets[e]);
+    }
+    if (const Doubles scores = hand_on_(leaving); !scores.empty()) {
+      ++found_.handed_on;
+      give(set, scores);
+      return;
     }
     if (has_room(places)) {
       Leaving<T> first(table_, places, targets);
@@ -253,7 +264,10 @@ class Without {
       }
     }
     ++found_.refitted;
-    const Doubles scores = refit_(leaving);
+    give(set, refit_(leaving));
+  }
+
+  void give(Index set, const Doubles& scores) {
     for (Index e = sets_.begins[set]; e < sets_.begins[set + 1]; ++e) found_.scores[e] = scores[sets_.samples[e]];
   }
 
@@ -339,11 +353,12 @@ class Without {
   const Problem& problem_;
   const States states_;
   const Sets& sets_;
-  const Refit& refit_;
+  const Refit &hand_on_, &refit_;
   const Interrupt& interrupt_;
   Table<T> table_;
   Certificate certificate_;
   LeftOut found_;
+  double range_;             // by how much scores differ
   Doubles checks_, images_;  // (CHECKS, m), in the order of samples: Gaussian vectors, and K times them
   struct Stiffer {
     bool tried = false;
@@ -356,12 +371,14 @@ class Without {
 }  // namespace
 
 template <class T>
-LeftOut left_out(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& refit,
-                 const Interrupt& interrupt) {
-  return Without<T>(problem, optimum, sets, refit, interrupt).run();
+LeftOut left_out(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& hand_on,
+                 const Refit& refit, const Interrupt& interrupt) {
+  return Without<T>(problem, optimum, sets, hand_on, refit, interrupt).run();
 }
 
-template LeftOut left_out<float>(const Problem&, Optimum<float>&, const Sets&, const Refit&, const Interrupt&);
-template LeftOut left_out<double>(const Problem&, Optimum<double>&, const Sets&, const Refit&, const Interrupt&);
+template LeftOut left_out<float>(const Problem&, Optimum<float>&, const Sets&, const Refit&, const Refit&,
+                                 const Interrupt&);
+template LeftOut left_out<double>(const Problem&, Optimum<double>&, const Sets&, const Refit&, const Refit&,
+                                  const Interrupt&);
 
 }  // namespace slabsvm

@@ -6,6 +6,8 @@
 //
 //  * Rows that leave alone and change no other state need one column of the table each. They are judged all at once;
 //    of merged planes they are most.
+//  * What leaves is given to the lowest scores that have room, where that is all there is to do: where many samples are
+//    one point to within rounding, a path would have an event for each.
 //  * Others go by blocks, or along a path (leaving.h).
 //  * What cycles gets a second table, where the term that is added is a hundred times as large.
 //  * The last resort is a refit: the program is solved again without what leaves.
@@ -29,15 +31,15 @@ struct Sets {
 struct LeftOut {
   Doubles scores;          // for each of `Sets::samples`
   double certificate = 0;  // relative to the offsets
-  Index at_once = 0, stepwise = 0, again = 0, refitted = 0;  // sets that went each way
+  Index at_once = 0, handed_on = 0, stepwise = 0, again = 0, refitted = 0;  // sets that went each way
   // In float32 the first that neither flips nor a path lead to the end of is counted as refitted, and ends it all.
 };
 
-// Solve the program anew without a set; return scores, (m,), without the term that is added.
+// Solve the program anew without a set, or try to; return scores, (m,), without the term that is added, or nothing.
 using Refit = std::function<Doubles(const std::vector<Index>& leaving)>;
 
 template <class T>
-LeftOut left_out(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& refit,
-                 const Interrupt& interrupt);
+LeftOut left_out(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& hand_on,
+                 const Refit& refit, const Interrupt& interrupt);
 
 }  // namespace slabsvm

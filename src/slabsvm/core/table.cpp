@@ -20,6 +20,8 @@ int rank_of(State state) {
   }
 }
 
+// Scores have this rounding at least, relative to the offsets.
+constexpr double ROUNDED = 1e-14;
 // Rows and columns of a symmetric matrix are mirrored in squares of so many, which the cache holds.
 constexpr Index TILE = 64;
 
@@ -48,6 +50,9 @@ Table<T>::Table(const Problem& problem, Optimum<T>& optimum, const Interrupt& in
     cap1[k] = problem.caps[0][j], cap2[k] = problem.caps[1][j];
     for (int r = 0; r <= rank(j) - 1; ++r) begins[r] = std::min(begins[r], k);
   }
+  // Scores may differ by much less than they are large, as where all kernel values are nearly the same.
+  const auto [lowest, highest] = std::minmax_element(scores.begin(), scores.end());
+  slack = sizeof(T) == 8 ? std::max(tolerance * (*highest - *lowest), ROUNDED * scale) : tolerance * scale;
   // begins[0]: the upper plane's free samples, and then B's states 0, 2, -2; the last is the end.
   begins[4] = m;
   const Index b = m - f;

@@ -33,8 +33,9 @@ class Table {
   States states;             // in the table's order, as all that follows
   Doubles beta, scores, cap1, cap2, near;
   double rho[2], scale;
-  // Of distances relative to offsets, and of boxes relative to caps: what is less is rounding.
+  // Boxes relative to caps: what is less is rounding. Of scores slack is.
   static constexpr double tolerance = sizeof(T) == 8 ? 1e-10 : 4e-7;
+  double slack;
   // Where the upper plane's free samples begin, the others' states 0, 2 and -2, and the end.
   Index begins[5];
 
