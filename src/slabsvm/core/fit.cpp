@@ -45,9 +45,10 @@ constexpr double OPTIMAL = 1e-7, LARGEST_ROUNDING = 1e-14;
 // taken many steps each takes a few, times the number of samples.
 constexpr double REFIT_GAP = 1e-6;
 constexpr Index SMALL_REFIT = 300;
+constexpr double SMALL_REFIT_GAP = 1e-10;
 constexpr Index FEW_STEPS = 20;
 // A gap of less than this share of what is allowed is none; so many multiplications go into a refit's optimum.
-constexpr double TRIFLE = 1e-5, REFIT_CLIMBING = 2e8;
+constexpr double TRIFLE = 1e-7, REFIT_CLIMBING = 2e8;
 
 // How much mass both planes hold of the same samples.
 double shared_by(const Problem& problem, const Doubles& values) {
@@ -511,7 +512,8 @@ class Solver {
     const auto score = [&] { compute_scores(rest, beta_of(rest, values).data(), scores.data()); };
     const double objective = objective_of(beta_of(rest, values), scores);
     const double share = size_of(objective) / std::max(std::abs(objective), wanted_.smallest);
-    const double gap = found_.optimal ? REFIT_GAP * share : std::max(REFIT_GAP * share, GOAL * wanted_.tol);
+    const double rough = found_.optimal ? REFIT_GAP * share : std::max(REFIT_GAP * share, GOAL * wanted_.tol);
+    const double gap = m_ <= SMALL_REFIT ? SMALL_REFIT_GAP * share : rough;
     // Each may take a tenth of a fit's steps, and all together twice as many as one fit; then each a few.
     const Index most = refit_work_ <= 2.0 * wanted_.most_work ? most_steps() / 10 : FEW_STEPS * m_;
     refit_work_ += double(m_) * double(descended(rest, limits, values, scores, gap, most).steps);

@@ -21,7 +21,7 @@ int rank_of(State state) {
 }
 
 // Scores have this rounding at least, relative to the offsets.
-constexpr double ROUNDED = 1e-14;
+constexpr double ROUNDED = 1e-12;
 // Rows and columns of a symmetric matrix are mirrored in squares of so many, which the cache holds.
 constexpr Index TILE = 64;
 
