@@ -18,7 +18,7 @@ constexpr double NONE = 1e-14;
 // Halvings of an interval, to rounding.
 constexpr int HALVINGS = 60;
 // A system of more unknowns is no small one: the program is solved anew instead.
-constexpr std::size_t MOST_UNKNOWNS = 400;
+constexpr std::size_t MOST_UNKNOWNS = 150;
 
 }  // namespace
 
