@@ -12,8 +12,8 @@ namespace slabsvm {
 
 namespace {
 
-// From gaps of these shares of the objective the optimum is looked for, or after so many steps a sample. Where it is not
-// found the descent goes down to half of tol.
+// From gaps of these shares of the objective the optimum is looked for, or after so many steps a sample. Where it is
+// not found the descent goes down to half of tol.
 constexpr double GAPS[] = {1e-5, 1e-7, 1e-9};
 constexpr Index STEPS = 200;
 constexpr double GOAL = 0.5;
@@ -167,7 +167,8 @@ class Solver {
     Index free = 0;
     for (Index j = 0; j < m_; ++j) {
       bool is = false;
-      for (Index k = j; k < static_cast<Index>(values_.size()); k += m_) is = is || (values_[k] > 0 && values_[k] < caps_[k]);
+      for (Index k = j; k < static_cast<Index>(values_.size()); k += m_)
+        is = is || (values_[k] > 0 && values_[k] < caps_[k]);
       free += is;
     }
     return double(free) / double(m_);
@@ -231,7 +232,8 @@ class Solver {
     return true;
   }
 
-  // What gaps are relative to: the objective, or what is left of the largest one without what all samples have in common.
+  // What gaps are relative to: the objective, or what is left of the largest one without what all samples have in
+  // common.
   double size_of(double objective) const {
     const double total = problem_.totals[0] + problem_.totals[1];
     return std::min(std::max(std::abs(objective), wanted_.smallest), spread_ * total * total);

@@ -87,8 +87,8 @@ double Leaving<T>::sum_of(const T* column, const Doubles& base_sums, Index unkno
       if (was * side < 0 && is * side > 0) sum += double(column[each.at]);
     }
   }
-  if (unknown >= 0 && unknowns_[unknown].kind == Kind::freed && (side == 0 || this->side(unknowns_[unknown].at) * side > 0))
-    sum += 1.0;
+  const bool freed = unknown >= 0 && unknowns_[unknown].kind == Kind::freed;
+  if (freed && (side == 0 || this->side(unknowns_[unknown].at) * side > 0)) sum += 1.0;
   return sum;
 }
 

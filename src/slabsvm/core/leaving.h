@@ -6,11 +6,11 @@
 //
 // Two ways lead to the end:
 //
-//  * by blocks: flip all states that are wrong, and solve again. Where planes are merged that mostly ends in one to four
-//    solves. Where they are apart, a flip moves the planes by more than the slab is wide, and blocks are tried only
+//  * by blocks: flip all states that are wrong, and solve again. Where planes are merged that mostly ends in one to
+//    four solves. Where they are apart, a flip moves the planes by more than the slab is wide: blocks are tried only
 //    while ever fewer are wrong.
-//  * along the path: the optimum is affine in how far the multipliers have gone while states hold. The first sample that
-//    meets its bound or its plane changes its state, and so on: 4 to 17 events a row.
+//  * along the path: the optimum is affine in how far the multipliers have gone while states hold. The first sample
+//    that meets its bound or its plane changes its state, and so on: 4 to 17 events a row.
 #pragma once
 #include "table.h"
 
@@ -41,7 +41,9 @@ class Leaving {
   bool followed(int most);  // along the path, with so many events at most
   // Put beta_, scores_ and rho_ at the targets for these states; return whether the system is regular.
   bool solve();
-  double target_or_bound(Index at) const { return goes_[at] >= 0 ? targets_[goes_[at]] : table_.bound(states_[at], at); }
+  double target_or_bound(Index at) const {
+    return goes_[at] >= 0 ? targets_[goes_[at]] : table_.bound(states_[at], at);
+  }
   // On which plane's side a sample's multiplier counts.
   int side(Index at) const;
   double equation(const T* column, const Unknown& unknown) const;

@@ -15,14 +15,14 @@ namespace {
 // much scores differ: by rounding, and by what is added to K.
 constexpr int PROBES = 8, CHECKS = 2;
 constexpr double LARGEST_ERROR = 1e-6, LARGEST_SHIFT = 1e-4;
-// Events of a path at most, with the first table and with others, of which there are so many; what is added to K grows by
-// this factor from one to the next.
+// Events of a path at most, with the first table and with others, and how many others there are. What is added to K
+// grows by this factor from one to the next.
 constexpr int EVENTS = 200, EVENTS_AGAIN = 400, STIFFER_TABLES = 2;
 constexpr double STIFFER = 100.0;
 // Where a free sample's own entry of the inverse is less than this, relative to 1 / K_jj, no other sample on the plane
 // can take what leaves.
 constexpr double ALONE = 1e-12;
-// Room for what both planes hold of the same samples, relative to the lower plane's mass: with this much, none is short.
+// With this much room for what both planes hold of the same samples, relative to the lower plane's mass, none is short.
 constexpr double AMPLE = 4.0;
 
 // Sums over sets of their changes times Gaussian numbers, in the table's order: (PROBES, m).
@@ -43,8 +43,8 @@ struct Certificate {
 
 // How the samples of one column are compared with the planes, all at once.
 //
-// Of a column V of changes, a multiplier stays in its box where V + beta - floor >= 0 and ceiling - beta - V >= 0, and a
-// sample stays on its side of a plane where sign (s + V - rho - V_rho) >= 0. Each is a minimum over V times +-1 plus
+// Of a column V of changes, a multiplier stays in its box where V + beta - floor >= 0 and ceiling - beta - V >= 0, and
+// a sample stays on its side of a plane where sign (s + V - rho - V_rho) >= 0. Each is a minimum over V times +-1 plus
 // numbers that do not depend on what leaves.
 template <class T>
 struct Rooms {
@@ -90,7 +90,8 @@ struct Rooms {
       return least_sum(column + from, -amount, to_upper.data() + from, to - from) >= -high - plane_slack;
     };
     // States 0, 2 and -2.
-    if (begins[1] < begins[2] && !(above_lower(begins[1], begins[2]) && below_upper(begins[1], begins[2]))) return false;
+    const Index from = begins[1], to = begins[2];
+    if (from < to && !(above_lower(from, to) && below_upper(from, to))) return false;
     for (Index k = begins[2]; k < begins[3]; ++k)
       if (from_lower[k] + amount * column[k] > low + plane_slack) return false;
     for (Index k = begins[3]; k < begins[4]; ++k)
@@ -107,7 +108,8 @@ class Without {
  public:
   Without(const Problem& problem, Optimum<T>& optimum, const Sets& sets, const Refit& hand_on, const Refit& refit,
           const Interrupt& interrupt)
-      : problem_(problem), states_(optimum.states), sets_(sets), hand_on_(hand_on), refit_(refit), interrupt_(interrupt),
+      : problem_(problem), states_(optimum.states), sets_(sets), hand_on_(hand_on), refit_(refit),
+        interrupt_(interrupt),
         table_(problem, optimum, interrupt), certificate_(problem.m) {
     found_.scores.resize(sets.samples.size());
     const auto [lowest, highest] = std::minmax_element(table_.scores.begin(), table_.scores.end());
@@ -190,7 +192,8 @@ class Without {
   bool ample_spare() const {
     double spare = 0;
     for (Index k = 0; k < table_.m && problem_.two; ++k)
-      spare += std::min(table_.cap1[k] - std::max(table_.beta[k], 0.0), table_.cap2[k] - std::max(-table_.beta[k], 0.0));
+      spare += std::min(table_.cap1[k] - std::max(table_.beta[k], 0.0),
+                        table_.cap2[k] - std::max(-table_.beta[k], 0.0));
     return !problem_.two || spare >= AMPLE * problem_.totals[0];
   }
 
@@ -221,7 +224,7 @@ class Without {
         const double moved = at.scores()[k] - table.scores[k] - table.problem.delta * change;
         off += checks_[j] * moved - images_[j] * change;
       }
-      if (!(std::abs(off) <= LARGEST_ERROR * std::sqrt(double(m)) * range_ + std::sqrt(double(m)) * table_.slack)) return false;
+      if (!(std::abs(off) <= std::sqrt(double(m)) * (LARGEST_ERROR * range_ + table_.slack))) return false;
     }
     return true;
   }

@@ -81,7 +81,8 @@ void scores_at(const Problem& problem, const Doubles& beta, Doubles& scores) {
   for (Index j = 0; j < problem.m; ++j) scores[j] += problem.delta * (beta[j] - problem.near[j]);
 }
 
-// Put beta of the free samples and rho at the solution for some states, from where they are; return whether there is one.
+// Put beta of the free samples and rho at the solution for some states, from where they are; return whether there is
+// one.
 template <class T>
 bool solve_on(const Problem& problem, const States& states, bool merged, Optimum<T>& at) {
   if (!factor(problem, states, merged, at.face)) return false;
@@ -109,7 +110,8 @@ bool solve_on(const Problem& problem, const States& states, bool merged, Optimum
     const double unit = largest > 0 ? largest : 1.0;
     for (Index a = 0; a < f; ++a)
       right[a] = static_cast<T>((rho[face.planes_of[a]] - at.scores[face.free[a]]) / unit);
-    lapack::potrs('L', static_cast<int>(f), 1, face.factor.data(), static_cast<int>(f), right.data(), static_cast<int>(f));
+    const int size = static_cast<int>(f);
+    lapack::potrs('L', size, 1, face.factor.data(), size, right.data(), size);
     double step[2] = {missing[0], missing[1]};
     for (Index a = 0; a < f; ++a) step[face.planes_of[a]] -= unit * double(right[a]);
     if (!solve_small(face.S, face.planes, step)) return false;

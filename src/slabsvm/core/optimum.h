@@ -50,6 +50,7 @@ bool solve_small(const double* C, int c, double* x);
 // Go from some states to the optimum's; return whether it was found with so many factors at most. What the term that is
 // added is measured from moves to the optimum itself.
 template <class T>
-bool find_optimum(Problem& problem, States states, bool merged, int most, Optimum<T>& found, const Interrupt& interrupt);
+bool find_optimum(Problem& problem, States states, bool merged, int most, Optimum<T>& found,
+                  const Interrupt& interrupt);
 
 }  // namespace slabsvm

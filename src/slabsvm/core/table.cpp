@@ -137,8 +137,8 @@ const T* Table<T>::column(Index at) {
   const double* row = problem.K + order[at] * problem.stride;
   for (Index j = 0; j < b; ++j) found[f + j] = static_cast<T>(row[order[f + j]]);
   found[at] += static_cast<T>(problem.delta);
-  lapack::gemv('N', static_cast<int>(b), static_cast<int>(f), T(-1), across_.data(), static_cast<int>(b), x.data(), T(1),
-               found.data() + f);
+  const int rows = static_cast<int>(b);
+  lapack::gemv('N', rows, static_cast<int>(f), T(-1), across_.data(), rows, x.data(), T(1), found.data() + f);
   for (int q = 0; q < 2; ++q) found[m + q] = static_cast<T>(by_plane[planes_ == 1 ? 0 : q]);
   return found.data();
 }
