@@ -181,14 +181,26 @@ bool Leaving<T>::solve() {
       right[n + plane] = side * problem_.totals[plane] - there[plane] - sum_of(given.data(), none, -1, side);
     }
   }
+  // Equations of scores and disturbances of distances are taken in the unit of K, or pivots would depend on it.
+  Doubles rows(size, 1.0), weights(size, 1.0);
+  for (Index e = 0; e < n; ++e) {
+    if (unknowns_[e].kind != Kind::fixed) rows[e] = 1.0 / table_.unit;
+    if (unknowns_[e].kind != Kind::freed) weights[e] = table_.unit;
+  }
+  if (two_borders && table_.merged) weights[n + 1] = table_.unit;
+  if (two_borders && merged_) rows[n + 1] = 1.0 / table_.unit;
+  for (Index c = 0; c < size; ++c)
+    for (Index e = 0; e < size; ++e) system[c * size + e] *= rows[e] * weights[c];
+  for (Index e = 0; e < size; ++e) right[e] *= rows[e];
   std::vector<int> pivots(size);
   if (lapack::gesv(static_cast<int>(size), 1, system.data(), static_cast<int>(size), pivots.data(), right.data(),
                    static_cast<int>(size)))
     return false;
-  for (double each : right)
-    if (!std::isfinite(each)) return false;
-
-  Doubles weights = right;
+  for (Index e = 0; e < size; ++e) {
+    right[e] *= weights[e];
+    if (!std::isfinite(right[e])) return false;
+  }
+  weights = right;
   if (!known_.empty()) {
     columns.push_back(given.data());
     weights.push_back(1.0);

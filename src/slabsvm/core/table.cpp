@@ -50,6 +50,9 @@ Table<T>::Table(const Problem& problem, Optimum<T>& optimum, const Interrupt& in
     cap1[k] = problem.caps[0][j], cap2[k] = problem.caps[1][j];
     for (int r = 0; r <= rank(j) - 1; ++r) begins[r] = std::min(begins[r], k);
   }
+  double diagonal = 0;
+  for (Index j = 0; j < m; ++j) diagonal += problem.K[j * problem.stride + j] / double(m);
+  unit = diagonal > 0 ? std::ldexp(1.0, 2 * static_cast<int>(std::lround(std::log2(diagonal) / 2.0))) : 1.0;
   // Scores may differ by much less than they are large, as where all kernel values are nearly the same.
   const auto [lowest, highest] = std::minmax_element(scores.begin(), scores.end());
   slack = sizeof(T) == 8 ? std::max(tolerance * (*highest - *lowest), ROUNDED * scale) : tolerance * scale;

@@ -36,6 +36,9 @@ class Table {
   // Boxes relative to caps: what is less is rounding. Of scores slack is.
   static constexpr double tolerance = sizeof(T) == 8 ? 1e-10 : 4e-7;
   double slack;
+  // A power of four near K's diagonal: in it scores are of the size of multipliers, and K times another power of four
+  // gives the same bits.
+  double unit;
   // Where the upper plane's free samples begin, the others' states 0, 2 and -2, and the end.
   Index begins[5];
 
