@@ -449,10 +449,15 @@ class Solver {
           leaving.push_back(sets.samples[e]);
           moves = moves || sets.targets[e] != beta[sets.samples[e]];
         }
-      const Doubles scores = moves ? refitted(leaving, unfinished) : found_.scores;
+      Doubles scores = found_.scores;
+      if (moves) {
+        Rest rest = rest_of(leaving);
+        const bool enough = unfinished || rest.settled;
+        scores = enough ? std::move(rest.scores) : refitted(leaving);
+        ++(enough ? found_.left_out.handed_on : found_.left_out.refitted);
+      }
       for (Index e = sets.begins[set]; e < sets.begins[set + 1]; ++e)
         found_.left_out.scores[e] = scores[sets.samples[e]];
-      found_.left_out.refitted += moves;
     }
   }
 
@@ -504,13 +509,13 @@ class Solver {
 
   // Solve the program without some samples, or without one copy of each. Where the boxes of the others cannot hold what
   // the planes have, as at nu = 1, they grow until they can.
-  Doubles refitted(const std::vector<Index>& leaving, bool unfinished = false) {
+  Doubles refitted(const std::vector<Index>& leaving) {
     interrupt_();
     Rest left = rest_of(leaving);
     Problem& rest = left.problem;
     Doubles &values = left.values, &scores = left.scores;
     const Doubles& limits = left.limits;
-    if (unfinished || left.settled) return scores;
+    if (left.settled) return scores;
     const auto score = [&] { compute_scores(rest, beta_of(rest, values).data(), scores.data()); };
     const double objective = objective_of(beta_of(rest, values), scores);
     const double share = size_of(objective) / std::max(std::abs(objective), wanted_.smallest);
