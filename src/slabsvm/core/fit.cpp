@@ -30,7 +30,7 @@ constexpr double ROUNDING = 1e-12;
 // multiplications may go into it.
 constexpr double LEAST_ADDED = 1e-13, ADDED = 1e-9, LEAST_STEADY = 1e-12, MOST_STEADY = 1e-6, STIFFER = 100.0;
 constexpr int HIGHEST = 5;
-constexpr double MOST_CLIMBING = 2e10, LITTLE_CLIMBING = 5e8, NO_GAP = 1e-10;
+constexpr double MOST_CLIMBING = 1e11, LITTLE_CLIMBING = 5e8, NO_GAP = 1e-10;
 // Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
 // by more than that.
 constexpr Index SINGLE = 500;
