@@ -17,10 +17,8 @@ from slabsvm_reproduction.interior_point import interior_point
 # Half a unit in the last place of a rounded number.
 UNIT = 2.0**-53
 # The core's optimum is that of a program with a term of so much more, as a share of what the planes hold; where states
-# go in circles, of a hundred times as much, twice.
+# go in circles, of a hundred times as much.
 ADDED, STIFFER = 1e-9, 100.0
-# A refit ends at this relative gap.
-REFIT_GAP = 1e-6
 # Of the scores' deviation: what a left-out score is off by where K is not nearly singular.
 EXACT = 1e-6
 
@@ -166,10 +164,9 @@ def off_by(K: np.ndarray, dual: Dual, gap: float) -> np.ndarray:
 
 
 def gap_of(dual: Dual, solution: Solution, found: LeftOut) -> float:
-    """Return the gap that the core's optimum without what leaves may have: by the term that it adds, or of a refit."""
-    added = ADDED * (STIFFER**2 if found.counts["again"] else 1.0)
-    refit = REFIT_GAP if found.counts["refitted"] else 0.0
-    return (added + refit) * float(np.abs(solution.offsets) @ dual.totals)
+    """Return the gap that the core's optimum without what leaves may have, by the term that it adds."""
+    added = ADDED * (STIFFER if found.counts["again"] else 1.0)
+    return added * float(np.abs(solution.offsets) @ dual.totals)
 
 
 def assert_left_out(program: Program, some: int | None = None, *, exact: bool = False) -> LeftOut:

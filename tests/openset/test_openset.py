@@ -37,8 +37,8 @@ def training() -> tuple[np.ndarray, np.ndarray]:
 
 def states(models) -> list[str]:
     """Return a hash of each model's state to the last bit, whichever equal strings are one object and as it travels."""
-    # Bytes that this line made, and no stranger's.
-    return [joblib.hash(pickle.loads(pickle.dumps(model))) for model in models]
+    copies = [pickle.loads(pickle.dumps(model)) for model in models]  # bytes that this line made, and no stranger's
+    return [joblib.hash(copy) for copy in copies]
 
 
 @pytest.fixture(scope="module", name="far")

@@ -81,5 +81,5 @@ def test_the_error_is_an_import_error_that_crosses_processes():
     error = ExtraMissingError.of("A figure", "matplotlib", "slabsvm[plots]")
     assert isinstance(error, ImportError)
     assert error.name == "matplotlib"
-    again = pickle.loads(pickle.dumps(error))
+    again = pickle.loads(pickle.dumps(error))  # bytes that this line made, and no stranger's
     assert (type(again), str(again), again.name) == (ExtraMissingError, str(error), "matplotlib")

@@ -26,10 +26,10 @@ constexpr double SHARED = 1e-3;
 // A multiplier that is no further from a bound, as a share of its cap, is at it.
 constexpr double ROUNDING = 1e-12;
 // What is added to K: at first this share of its spread; then what makes delta |beta|^2 this share of the objective,
-// within these shares of the spread; and more by this factor, to this level at most. So many
-// multiplications may go into it.
+// within these shares of the spread; and more by this factor, to this level at most.
 constexpr double LEAST_ADDED = 1e-13, ADDED = 1e-9, LEAST_STEADY = 1e-12, MOST_STEADY = 1e-6, STIFFER = 100.0;
 constexpr int HIGHEST = 5;
+// Multiplications that may go into the search for the optimum; at a gap of less than NO_GAP few.
 constexpr double MOST_CLIMBING = 1e11, LITTLE_CLIMBING = 5e8, NO_GAP = 1e-10;
 // Of more samples factors and inverses are in float32, unless pivots are smaller than this, or left-out scores are off
 // by more than that.
