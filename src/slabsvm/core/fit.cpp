@@ -503,7 +503,7 @@ class Solver {
     }
     // Where samples are one point to within rounding, or all are at their caps.
     const double allowed = REFIT_GAP * size_of(objective_of(beta, rest.scores));
-    rest.settled = full || gap_of(rest.problem, rest.limits, rest.values, rest.scores) <= TRIFLE * allowed;
+    rest.settled = full || gap_of(rest.problem, rest.limits, rest.values, rest.scores) <= TRIFLE * allowed + rounding_;
     return rest;
   }
 
@@ -523,7 +523,9 @@ class Solver {
     const double gap = m_ <= SMALL_REFIT ? SMALL_REFIT_GAP * share : rough;
     // Each may take a tenth of a fit's steps, and all together twice as many as one fit; then each a few.
     const Index most = refit_work_ <= 2.0 * wanted_.most_work ? most_steps() / 10 : FEW_STEPS * m_;
-    refit_work_ += double(m_) * double(descended(rest, limits, values, scores, gap, most).steps);
+    const Index steps = descended(rest, limits, values, scores, gap, most).steps;
+    refit_work_ += double(m_) * double(steps);
+    found_.refit_steps += steps;
     score();
     // What was not found for all is not for the rest, and of many samples it would take too long.
     if (!found_.optimal || m_ > SMALL_REFIT) return scores;

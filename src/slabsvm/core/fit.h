@@ -24,6 +24,7 @@ struct Fit {
   Doubles multipliers;     // (P, m)
   Doubles scores;          // (m,): K beta + c
   Index steps = 0, factors = 0;
+  Index refit_steps = 0;   // of the descents of all refits together
   double lowest_curvature = 0;
   bool optimal = false, merged = true;
   LeftOut left_out;        // scores of rows, (m,), or of all groups' samples

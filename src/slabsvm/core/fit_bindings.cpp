@@ -125,6 +125,7 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   counts["stepwise"] = found.left_out.stepwise;
   counts["again"] = found.left_out.again;
   counts["refitted"] = found.left_out.refitted;
+  counts["refit_steps"] = found.refit_steps;
   return nb::make_tuple(array_of(std::move(found.multipliers), planes), array_of(std::move(found.scores)), found.steps,
                         found.lowest_curvature, found.optimal, array_of(std::move(found.left_out.scores)),
                         found.left_out.certificate, counts);
