@@ -76,7 +76,7 @@ def table(n_rows: int) -> Path:
 def model(detector: str, n_learned: int) -> Path:
     from sklearn.pipeline import make_pipeline
 
-    path = folder() / f"{detector}-{n_learned}.slab"
+    path = folder() / f"{detector}-{n_learned}.skops"
     name, _, tuned = detector.partition(", ")
     steps = [step for _, step in detector_of(name, 0.9, 0, None)]
     if tuned:

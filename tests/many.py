@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
@@ -48,8 +49,6 @@ MODELS: dict[str, Callable[[], Any]] = {
     "open set": partial(OpenSetClassifier, alpha=0.1),
     "trimmed": TrimmedDetector,
 }
-# No file keeps these.
-UNKEPT = ("trimmed",)
 # One of each kind of code, for what is slow; the campaign takes all.
 FEW = (
     "slab, training planes",
@@ -96,15 +95,13 @@ def kinds(X: np.ndarray, folder: Path) -> dict[str, Callable[[], Any]]:
 
 
 def answered(model: Any, seed: int) -> str:
-    """Return the digest of a fitted model's answers to new rows, and of its file."""
+    """Return the digest of a fitted model's answers to new rows, of its state, and of the answers of its file."""
     new = rows(seed + 1, 50)
     parts = [np.asarray(model.decision_function(new)).tobytes(), np.asarray(model.predict(new)).tobytes()]
-    if isinstance(model, tuple(type(MODELS[name]()) for name in UNKEPT)):
-        return digest(*parts)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.slab"
+        path = Path(folder) / "model.skops"
         save(model, path)
-        parts += [path.read_bytes(), np.asarray(load(path).decision_function(new)).tobytes()]
+        parts += [joblib.hash(model).encode(), np.asarray(load(path).decision_function(new)).tobytes()]
     return digest(*parts)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 import damage
 
-KEEPING = (damage.swapped, damage.rearranged, damage.header, damage.values, damage.values, *(damage.document,) * 4)
+KEEPING = (damage.header, damage.values, damage.values, *(damage.schema,) * 4)
 LEAST_FOOTER = 12
 
 
@@ -26,7 +26,7 @@ def blind(content: bytes, most: int) -> bytes:
 
 
 def model(content: bytes, most: int, seed: int) -> bytes:
-    """Change a model file: bytes, the text of its document, or its parts with the check sums put right."""
+    """Change a model file: bytes, the text of its schema, or its parts with the check sums put right."""
     rng = random.Random(seed)
     chance = rng.random()
     if chance < 0.1:
@@ -37,7 +37,7 @@ def model(content: bytes, most: int, seed: int) -> bytes:
         warnings.simplefilter("ignore")
         if chance < 0.3:
             members = damage.read(content)
-            members[damage.DOCUMENT] = blind(members[damage.DOCUMENT], most // 2)
+            members[damage.SCHEMA] = blind(members[damage.SCHEMA], most // 2)
             changed = damage.written(members)
         else:
             changed = rng.choice(KEEPING)(content, np.random.default_rng(seed))

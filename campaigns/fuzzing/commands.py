@@ -27,18 +27,18 @@ STATUSES = (0, 1, 2, 3)
 LONG = ("demo", "toy")
 LINES = (
     "check good.csv --drop c --json",
-    "fit good.csv -o new.slab",
-    "fit good.csv --outliers good.tsv -o new.slab --drop c --json",
-    "fit good.csv -o new.slab --detector slab --id c --json",
-    "fit good.csv -o new.slab --detector kernel-density --drop c,b --weight a",
-    "fit good.tsv -o new.slab --detector one-class-svm --recall .5 --categories a --missing refuse",
-    "fit - -o new.slab --detector svdd --separator ; --decimal , --encoding latin-1 --no-header",
-    "fit table.npy -o new.slab --detector kernel-pca --seed 3",
-    "fit table.npz -o new.slab --array x --format npz --detector slab",
-    "score model.slab good.csv -o out.csv --alpha .1 --reasons 2 --fail-above .2 --id c",
-    "score model.slab - --jobs 2",
-    "score model.slab bad.csv -o out.csv --json",
-    "inspect model.slab --json",
+    "fit good.csv -o new.skops",
+    "fit good.csv --outliers good.tsv -o new.skops --drop c --json",
+    "fit good.csv -o new.skops --detector slab --id c --json",
+    "fit good.csv -o new.skops --detector kernel-density --drop c,b --weight a",
+    "fit good.tsv -o new.skops --detector one-class-svm --recall .5 --categories a --missing refuse",
+    "fit - -o new.skops --detector svdd --separator ; --decimal , --encoding latin-1 --no-header",
+    "fit table.npy -o new.skops --detector kernel-pca --seed 3",
+    "fit table.npz -o new.skops --array x --format npz --detector slab",
+    "score model.skops good.csv -o out.csv --alpha .1 --reasons 2 --fail-above .2 --id c",
+    "score model.skops - --jobs 2",
+    "score model.skops bad.csv -o out.csv --json",
+    "inspect model.skops --json",
     "reproduce letter --data data --output made --calibration training --jobs 1 --no-figures --fresh",
     "reproduce voc --data data --output made --classes cat,dog --backgrounds 10 --objects 30 --seed 1 --no-figures",
     "reproduce voc --data data --year 2012 --image-set train --difficult --no-truncated --strict --output made",
@@ -50,9 +50,9 @@ LINES = (
     "--version",
 )
 OTHERS = """
--1 0 1 nan inf 1e400 99999999999999999999 0.5 -- - -h = --= good.csv bad.csv empty.csv model.slab none.csv
+-1 0 1 nan inf 1e400 99999999999999999999 0.5 -- - -h = --= good.csv bad.csv empty.csv model.skops none.csv
 folder folder/x.csv /dev/null none/x.csv good.csv.gz table.parquet table.svmlight ä a a,b b c csv tsv parquet
-npy npz svmlight utf-16 idna auto calibrated leave-one-out new.slab
+npy npz svmlight utf-16 idna auto calibrated leave-one-out new.skops
 """
 STRANGE = ("", " ", "x" * 99, "\x1b[2J")
 WORDS = tuple(sorted({word.encode() for word in (*" ".join((*LINES, OTHERS)).split(), *STRANGE)}))
@@ -174,10 +174,10 @@ def _files(folder: Path) -> dict[str, bytes]:
     # What `fit` imports to learn by default, before anybody listens.
     make_pipeline(TableEncoder(), AutoDetector()).fit(table)
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
-    save(model, folder / "model.slab")
+    save(model, folder / "model.skops")
     np.save(folder / "table.npy", rows)
     np.savez(folder / "table.npz", x=rows)
-    made = {name: (folder / name).read_bytes() for name in ("model.slab", "table.npy", "table.npz")}
+    made = {name: (folder / name).read_bytes() for name in ("model.skops", "table.npy", "table.npz")}
     return made | {
         "good.csv": good.encode(),
         "good.csv.gz": gzip.compress(good.encode(), mtime=0),

@@ -344,7 +344,7 @@ READERS: tuple[Reader, ...] = (
         changes.parquet,
         8192,
     ),
-    Reader("models", models.MODULES, models.prepare, models.seeds, (), changes.model, 2**16),
+    Reader("models", models.MODULES, models.prepare, models.seeds, (), changes.model, 2**18),
     Reader(
         "command lines", commands.MODULES, commands.lines, commands.line_seeds, (), changes.words(commands.WORDS), 400
     ),

@@ -18,7 +18,7 @@ def run(monkeypatch, tmp_path):
 
 @pytest.fixture(scope="session")
 def ready(tmp_path_factory):
-    """A folder with good.csv, new.csv (whose rows 2 to 5 are bad) and model.slab."""
+    """A folder with good.csv, new.csv (whose rows 2 to 5 are bad) and model.skops."""
     folder = tmp_path_factory.mktemp("ready")
     parts(N_GOOD, 0).to_csv(folder / "good.csv", index=False)
     new = parts(60, 1).astype(object)
@@ -28,7 +28,7 @@ def ready(tmp_path_factory):
     new.loc[4, "width"] = np.nan
     new.to_csv(folder / "new.csv", index=False)
     result = CliRunner().invoke(
-        slabsvm, ["fit", str(folder / "good.csv"), "-o", str(folder / "model.slab"), "--id", "serial"]
+        slabsvm, ["fit", str(folder / "good.csv"), "-o", str(folder / "model.skops"), "--id", "serial"]
     )
     assert result.exit_code == 0, result.output
     return folder

@@ -106,8 +106,8 @@ class Page(HTMLParser):
 def test_a_file_as_it_comes_is_checked_learned_scored_and_reported_without_an_option(run, files):
     n_good, n_others = files
     assert run("check", "good.csv").exit_code == 0
-    assert run("fit", "good.csv", "-o", "m.slab").exit_code == 0
-    result = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html")
+    assert run("fit", "good.csv", "-o", "m.skops").exit_code == 0
+    result = run("score", "m.skops", "new.csv", "-o", "s.csv", "--html", "r.html")
     assert result.exit_code == 0, result.output
     accepted = pd.read_csv("s.csv")["accepted"]
     assert len(accepted) == n_good + n_others
@@ -134,8 +134,8 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
     new.loc[9, "plant"] = None
     new.loc[11, "mean radius"] = 17.0
     new.to_csv("new.csv", index=False)
-    run("fit", "good.csv", "-o", "m.slab")
-    run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html")
+    run("fit", "good.csv", "-o", "m.skops")
+    run("score", "m.skops", "new.csv", "-o", "s.csv", "--html", "r.html")
     page = Path("r.html").read_text()
     for name, cell, how in (
         (20_003, "supplier: <strong>&lt;script&gt;alert(1)&lt;/script&gt;</strong>", "never seen"),
@@ -148,11 +148,11 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
         assert cell in item
         assert how in item
     Path("other.csv").write_text(with_strangers(good[N_GOOD:]))
-    result = run("score", "m.slab", "other.csv", "-o", "s.csv", "--html", "r.html")
+    result = run("score", "m.skops", "other.csv", "-o", "s.csv", "--html", "r.html")
     assert "No drift is seen from the first row to the last. Wrote r.html." in result.stderr
     # All rows are wrong: that is a change.
     new.assign(**{"mean radius": 900}).to_csv("new.csv", index=False)
-    result = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html", "--json")
+    result = run("score", "m.skops", "new.csv", "-o", "s.csv", "--html", "r.html", "--json")
     assert "The rows have changed: an alarm was raised at row " in Path("r.html").read_text()
     told = json.loads(result.stdout)
     assert told["driven_by"][0]["column"] == "mean radius"
@@ -163,8 +163,8 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
 @pytest.mark.slow
 def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra browser").Axe()
-    run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html")
-    run("inspect", ready / "model.slab", "--html", "i.html")
+    run("score", ready / "model.skops", ready / "new.csv", "-o", "s.csv", "--html", "r.html")
+    run("inspect", ready / "model.skops", "--html", "i.html")
     with headless() as browser:
         for name, scheme in product(("r.html", "i.html"), ("light", "dark")):
             page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme=scheme)
@@ -176,8 +176,8 @@ def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready):
 
 @pytest.mark.parametrize("detector", ["svdd", "kernel-density", "calibrated"])
 def test_every_detector_has_a_report(run, ready, detector):
-    run("fit", ready / "good.csv", "-o", "m.slab", "--detector", detector, "--drop", "serial")
-    result = run("score", "m.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html", "--reasons", 0)
+    run("fit", ready / "good.csv", "-o", "m.skops", "--detector", detector, "--drop", "serial")
+    result = run("score", "m.skops", ready / "new.csv", "-o", "s.csv", "--html", "r.html", "--reasons", 0)
     assert result.exit_code == 0, result.output
     page = Path("r.html").read_text()
     rejected = (~pd.read_csv("s.csv")["accepted"]).sum()
@@ -194,8 +194,8 @@ def test_reasons_are_written_as_the_table_is_and_marks_of_gaps_are_empty(run):
     table.loc[:3, "weight"] = "k.A."
     table.to_csv("good.csv", index=False, sep=";")
     pd.DataFrame({"width": ["12,0", "12,0"], "weight": ["150,5", "k.A."]}).to_csv("new.csv", index=False, sep=";")
-    run("fit", "good.csv", "-o", "m.slab")
-    said = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html").stderr
+    run("fit", "good.csv", "-o", "m.skops")
+    said = run("score", "m.skops", "new.csv", "-o", "s.csv", "--html", "r.html").stderr
     assert re.search(r"weight \d+% \(too high: 150,5 in row 1, nearest rows 9\d(,\d)?\)", said)
     page = Path("r.html").read_text()
     assert re.search(r"weight: <strong>150,5</strong>, nearest rows 9\d(,\d)?; too high", page)

@@ -43,7 +43,7 @@ BAD = {
 def test_fit_refuses_a_bad_table_and_writes_nothing(run, what):
     content, text = BAD[what]
     Path("t.csv").write_bytes(content)
-    assert text in refused(run("fit", "t.csv", "-o", "m.slab"))
+    assert text in refused(run("fit", "t.csv", "-o", "m.skops"))
     assert [path.name for path in Path().iterdir()] == ["t.csv"]
 
 
@@ -62,7 +62,7 @@ WRONG = {
 def test_what_is_wrong_is_said_with_the_command_line_that_mends_it(run, what, command):
     content, given, words = WRONG[what]
     Path("t.csv").write_bytes(content)
-    output = [] if command == "check" else ["-o", "m.slab"]
+    output = [] if command == "check" else ["-o", "m.skops"]
     said = refused(run(command, "t.csv", *output, *given))
     before, line = said.splitlines()[-2:]
     assert before == "This command line takes it:"
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said_with_the_command_line_that_mends_it(run, what, co
 
 def test_no_command_line_mends_a_line(run):
     Path("t.csv").write_text(GOOD + "1\n")
-    assert "This command line" not in refused(run("fit", "t.csv", "-o", "m.slab"))
+    assert "This command line" not in refused(run("fit", "t.csv", "-o", "m.skops"))
 
 
 def messy(path):
@@ -90,12 +90,12 @@ def messy(path):
 @pytest.mark.slow
 def test_a_table_as_it_comes_is_learned_and_scored_without_an_option(run):
     messy("t.csv")
-    assert run("fit", "t.csv", "-o", "m.slab", "--recall", ".8").exit_code == 0
-    encoder = load("m.slab")[0]
+    assert run("fit", "t.csv", "-o", "m.skops", "--recall", ".8").exit_code == 0
+    encoder = load("m.skops")[0]
     assert [column.name for column in encoder.columns_] == ["weight", "width"]
     taken_for = {one.name: one.taken_for for one in encoder.left_out_}
     assert taken_for == {"part, no": "identifier", "time": "time", "long": "identifier", "note": "text"}
-    result = run("score", "m.slab", "t.csv")
+    result = run("score", "m.skops", "t.csv")
     assert result.exit_code == 0
     assert result.stdout.startswith('"part, no",decision')
     assert "Left out" not in result.stderr
@@ -127,13 +127,13 @@ def test_marks_between_thousands_are_told_from_decimal_marks_by_the_file(run, wh
     told = json.loads(result.stdout)
     assert told["columns"][0]["taken_for"] == kind
     assert told["warnings"] == []
-    assert run("fit", "t.csv", "-o", "m.slab", "--detector", "slab", *options).exit_code == 0
-    encoder = load("m.slab")[0]
+    assert run("fit", "t.csv", "-o", "m.skops", "--detector", "slab", *options).exit_code == 0
+    encoder = load("m.skops")[0]
     assert encoder.columns_[0].high == max(number, 980)
     # What was told once holds for other files, in pieces and without the option.
-    result = run("score", "m.slab", "t.csv", "-o", "s.csv", "--fail-above", ".5")
+    result = run("score", "m.skops", "t.csv", "-o", "s.csv", "--fail-above", ".5")
     assert result.exit_code == 0, result.output
-    fitted = load("m.slab").decision_function(tables.whole(Path("t.csv"), tables.Reading(texts=["n", "m"])))
+    fitted = load("m.skops").decision_function(tables.whole(Path("t.csv"), tables.Reading(texts=["n", "m"])))
     np.testing.assert_allclose(pd.read_csv("s.csv")["decision"], fitted, rtol=1e-4, atol=1e-4)
 
 
@@ -141,9 +141,9 @@ def test_marks_between_thousands_are_told_from_decimal_marks_by_the_file(run, wh
 def test_a_file_with_other_marks_than_those_that_were_learned_is_scored_with_its_decimal_mark(run, cells, decimal):
     marked("good.csv", ";", {"n": ["11073", "980", "1250", "870"], "m": list(range(17))})
     marked("new.csv", ";", {"n": cells, "m": list(range(17))})
-    run("fit", "good.csv", "-o", "m.slab", "--detector", "slab")
-    expected = run("score", "m.slab", "good.csv").stdout
-    assert run("score", "m.slab", "new.csv", "--decimal", decimal).stdout == expected
+    run("fit", "good.csv", "-o", "m.skops", "--detector", "slab")
+    expected = run("score", "m.skops", "good.csv").stdout
+    assert run("score", "m.skops", "new.csv", "--decimal", decimal).stdout == expected
 
 
 class TestScore:
@@ -151,7 +151,7 @@ class TestScore:
     def score(self, run, ready):
         def score(content, *options):
             Path("t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-            said = refused(run("score", ready / "model.slab", "t.csv", "-o", "s.csv", *options))
+            said = refused(run("score", ready / "model.skops", "t.csv", "-o", "s.csv", *options))
             assert [path.name for path in Path().iterdir()] == ["t.csv"]
             return said
 
@@ -180,24 +180,24 @@ class TestScore:
 
 def test_what_a_scaler_cannot_put_on_a_scale_is_said_of_its_column(run):
     Path("t.csv").write_text("a,b\n" + "\n".join(f"{number}e200,{number % 7}" for number in range(30)) + "\n")
-    assert "Error: a cannot be standardised" in refused(run("fit", "t.csv", "-o", "m.slab", "--detector", "slab"))
+    assert "Error: a cannot be standardised" in refused(run("fit", "t.csv", "-o", "m.skops", "--detector", "slab"))
     Path("t.csv").write_text("a,b,w\n" + "\n".join(f"{number},{number % 7},1e308" for number in range(30)) + "\n")
-    said = refused(run("fit", "t.csv", "-o", "m.slab", "--detector", "slab", "--weight", "w"))
+    said = refused(run("fit", "t.csv", "-o", "m.skops", "--detector", "slab", "--weight", "w"))
     assert "too large for float64, or the weights are. Divide by a power of ten." in said
 
 
 def test_weights_that_are_no_numbers_are_said_to_be_none(run):
     Path("t.csv").write_text("a,b,w\n" + "\n".join(f"{number},{number % 7},heavy" for number in range(30)) + "\n")
-    said = refused(run("fit", "t.csv", "-o", "m.slab", "--weight", "w"))
+    said = refused(run("fit", "t.csv", "-o", "m.skops", "--weight", "w"))
     assert "t.csv: Row 1, column 'w': a weight must be a number, and at least 0" in said
 
 
 @pytest.mark.parametrize("detector", ["auto", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca"])
 def test_a_cell_too_large_for_the_scale_of_good_ones_is_rejected(run, detector):
     Path("t.csv").write_text("a,b\n" + "\n".join(f"{number}e-9,{number % 7}" for number in range(30)) + "\n")
-    assert run("fit", "t.csv", "-o", "m.slab", "--detector", detector).exit_code == 0
+    assert run("fit", "t.csv", "-o", "m.skops", "--detector", detector).exit_code == 0
     Path("n.csv").write_text("a,b\n1e-8,3\n1.7e308,3\n-1.7e308,1e308\n")
-    result = run("score", "m.slab", "n.csv")
+    result = run("score", "m.skops", "n.csv")
     assert result.exit_code == 0, result.output
     assert [line.split(",")[2] for line in result.stdout.splitlines()][1:][1:] == ["false", "false"]
     assert "nan" not in result.stdout
@@ -205,28 +205,28 @@ def test_a_cell_too_large_for_the_scale_of_good_ones_is_rejected(run, detector):
 
 @pytest.mark.parametrize("option", ["--fail-above", "--alpha"])
 def test_a_share_is_a_number(run, ready, option):
-    said = refused(run("score", ready / "model.slab", ready / "new.csv", option, "nan"), status=2)
+    said = refused(run("score", ready / "model.skops", ready / "new.csv", option, "nan"), status=2)
     assert "'nan' is no share." in said
 
 
 @pytest.mark.parametrize("format", ["npy", "npz"])
 def test_nobody_is_told_to_run_a_file(run, format):
     Path("t.csv").write_text(GOOD)
-    said = refused(run("fit", "t.csv", "-o", "m.slab", "--format", format))
+    said = refused(run("fit", "t.csv", "-o", "m.skops", "--format", format))
     assert "it begins as nothing that NumPy writes" in said
     assert "pickle" not in said
 
 
 class TestPaths:
     def test_files_that_are_not_there_or_not_files(self, run, ready):
-        assert "none.csv: there is no such file." in refused(run("fit", "none.csv", "-o", "m.slab"))
-        assert "none.slab: there is no such file." in refused(run("score", "none.slab", ready / "new.csv"))
+        assert "none.csv: there is no such file." in refused(run("fit", "none.csv", "-o", "m.skops"))
+        assert "none.skops: there is no such file." in refused(run("score", "none.skops", ready / "new.csv"))
         Path("folder.csv").mkdir()
-        assert "it is a folder. Name a file in it" in refused(run("fit", ".", "-o", "m.slab"))
-        assert "folder.csv: Is a directory" in refused(run("fit", "folder.csv", "-o", "m.slab"))
-        said = refused(run("fit", ready / "good.csv", "-o", "none/m.slab", "--drop", "serial"))
-        assert "none/m.slab: there is no folder none. Make it first." in said
-        said = refused(run("score", ready / "model.slab", ready / "new.csv", "-o", "folder.csv"))
+        assert "it is a folder. Name a file in it" in refused(run("fit", ".", "-o", "m.skops"))
+        assert "folder.csv: Is a directory" in refused(run("fit", "folder.csv", "-o", "m.skops"))
+        said = refused(run("fit", ready / "good.csv", "-o", "none/m.skops", "--drop", "serial"))
+        assert "none/m.skops: there is no folder none. Make it first." in said
+        said = refused(run("score", ready / "model.skops", ready / "new.csv", "-o", "folder.csv"))
         assert "folder.csv is a folder: name a file in it." in said
 
     def test_the_file_that_is_not_there_is_the_one_that_is_blamed(self, run, ready):
@@ -234,23 +234,23 @@ class TestPaths:
             ("score", "none.csv"),
             ("score", "none.csv", "--json"),
         ):
-            said = refused(run(name, ready / "model.slab", table, "-o", "s.csv", *more))
+            said = refused(run(name, ready / "model.skops", table, "-o", "s.csv", *more))
             assert said == "Error: none.csv: there is no such file. Look at its name and folder\n"
         assert not list(Path().iterdir())
 
     @pytest.mark.slow
     def test_a_name_that_says_no_format(self, run):
         Path("table.dat").write_text(GOOD)
-        assert "table.dat: its name does not say which format" in refused(run("fit", "table.dat", "-o", "m.slab"))
-        assert run("fit", "table.dat", "-o", "m.slab", "--format", "csv").exit_code == 0
+        assert "table.dat: its name does not say which format" in refused(run("fit", "table.dat", "-o", "m.skops"))
+        assert run("fit", "table.dat", "-o", "m.skops", "--format", "csv").exit_code == 0
 
     def test_what_is_read_is_not_written_to(self, run, ready):
         Path("t.csv").write_text(GOOD)
         Path("link.csv").symlink_to("t.csv")
         assert "t.csv is the table and the output" in refused(run("fit", "t.csv", "-o", "t.csv")).replace("link.", "t.")
-        said = refused(run("score", ready / "model.slab", "t.csv", "-o", "link.csv"))
+        said = refused(run("score", ready / "model.skops", "t.csv", "-o", "link.csv"))
         assert "link.csv is the table and the output: give the output another name." in said
-        said = refused(run("score", ready / "model.slab", ready / "new.csv", "-o", ready / "model.slab"))
+        said = refused(run("score", ready / "model.skops", ready / "new.csv", "-o", ready / "model.skops"))
         assert "is the model and the output" in said
         assert Path("t.csv").read_text() == GOOD
 
@@ -260,7 +260,10 @@ class TestPaths:
         Path("null").symlink_to("/dev/null")
         Path("out").symlink_to("/proc/self/fd/1")
         for name in ("pipe", "null", "out"):
-            for command in (["fit", ready / "good.csv", "-o", name], ["inspect", ready / "model.slab", "--html", name]):
+            for command in (
+                ["fit", ready / "good.csv", "-o", name],
+                ["inspect", ready / "model.skops", "--html", name],
+            ):
                 said = refused(run(*command))
                 assert f"{name} is a device or a pipe, which no file can replace: name a file." in said
         assert Path("pipe").is_fifo()
@@ -272,9 +275,9 @@ class TestPaths:
         from slabsvm import AutoDetector
         from slabsvm.files import save
 
-        save(AutoDetector().fit(np.random.default_rng(0).normal(size=(30, 2))), "m.slab")
-        said = refused(run("score", "m.slab", ready / "new.csv"))
-        assert "m.slab holds a AutoDetector, and no model that takes tables. `slabsvm fit` writes" in said
+        save(AutoDetector().fit(np.random.default_rng(0).normal(size=(30, 2))), "m.skops")
+        said = refused(run("score", "m.skops", ready / "new.csv"))
+        assert "m.skops holds a AutoDetector, and no model that takes tables. `slabsvm fit` writes" in said
 
 
 def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
@@ -284,7 +287,7 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(scoring.LineWriter, "write", interrupted)
-    result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv")
+    result = run("score", ready / "model.skops", ready / "new.csv", "-o", "s.csv")
     assert result.exit_code == 130
     assert "Stopped. No file was written." in result.stderr
     assert Path("s.csv").read_text() == "before"
@@ -299,7 +302,7 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
     ids=["interrupted", "ended"],
 )
 def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, tmp_path, number, status, line):
-    command = [sys.executable, "-m", "slabsvm", "score", ready / "model.slab", "-"]
+    command = [sys.executable, "-m", "slabsvm", "score", ready / "model.skops", "-"]
     with subprocess.Popen(
         [*map(str, command), "-o", str(tmp_path / "s.csv")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -322,9 +325,9 @@ def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, t
 
 
 UNREAD = {
-    "fit": (["fit", "good.csv", "-o", "m.slab", "--id", "serial", "--json"], 0),
-    "inspect": (["inspect", "model.slab", "--html", "m.html"], 0),
-    "score": (["score", "model.slab", "new.csv", "--fail-above", ".01"], 3),
+    "fit": (["fit", "good.csv", "-o", "m.skops", "--id", "serial", "--json"], 0),
+    "inspect": (["inspect", "model.skops", "--html", "m.html"], 0),
+    "score": (["score", "model.skops", "new.csv", "--fail-above", ".01"], 3),
 }
 
 
@@ -352,7 +355,7 @@ class TestNobodyReadsOn:
     @pytest.mark.slow
     def test_the_end_of_the_process_is_no_error_either(self, ready, closed, tmp_path):
         code = "from slabsvm.command import main; main()"
-        command = [sys.executable, "-c", code, "inspect", str(ready / "model.slab"), "--html", "m.html"]
+        command = [sys.executable, "-c", code, "inspect", str(ready / "model.skops"), "--html", "m.html"]
         result = subprocess.run(command, cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
         assert (result.returncode, result.stderr) == (0, "")
         assert (tmp_path / "m.html").is_file()

@@ -34,34 +34,34 @@ def scored(result):
 class TestFit:
     @pytest.mark.slow
     def test_says_what_was_learned(self, run, ready):
-        result = run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--recall", ".8")
+        result = run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--recall", ".8")
         assert result.exit_code == 0, result.output
         plan = [re.split(r"\s{2,}", line.strip()) for line in result.stdout.splitlines()[1:9]]
         assert ["finish", "category", "'gloss', 'matt', 'raw'", "learned"] in plan
         assert plan[1] == ["serial", "names the rows"]
-        detector = load("m.slab")[-1]
+        detector = load("m.skops")[-1]
         assert detector.expected_recall_ == pytest.approx(0.8, abs=1.5 / N_GOOD)
         assert f"Expected recall: {detector.expected_recall_:.1%}" in result.stdout
         assert f"the least normal: A-{detector.training_outliers()[0]:04d}," in result.stdout
 
     @pytest.mark.slow
     def test_the_file_is_the_model_that_python_would_learn(self, run, ready):
-        run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--missing", "impute")
+        run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--missing", "impute")
         table = pd.read_csv(ready / "good.csv")
         encoder = TableEncoder(id_column="serial", missing="impute").fit(table)
         steps = detector_of("auto", 0.9, 0, None)
         steps[-1][1].fit(encoder.transform(table))
         np.testing.assert_array_equal(
-            load("m.slab").decision_function(table), steps[-1][1].decision_function(encoder.transform(table))
+            load("m.skops").decision_function(table), steps[-1][1].decision_function(encoder.transform(table))
         )
 
     @pytest.mark.parametrize("detector", fit_command.DETECTORS)
     def test_each_detector_scores_rejects_and_gives_reasons(self, run, ready, detector):
-        result = run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector)
+        result = run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--detector", detector)
         assert result.exit_code == 0
         held = "its support vectors" if detector in ("slab", "one-class-svm", "svdd") else "those that were learned"
         assert result.stdout.endswith(f"It holds rows of the table: {held}.\n")
-        found = scored(run("score", "m.slab", ready / "new.csv"))
+        found = scored(run("score", "m.skops", ready / "new.csv"))
         assert not found["accepted"][1:5].any()
         assert found["accepted"][5:].mean() > 0.7
         assert found["p_value"].between(0, 1, inclusive="right").all()
@@ -69,7 +69,7 @@ class TestFit:
 
     @pytest.mark.slow
     def test_as_json(self, run, ready):
-        result = run("fit", ready / "good.csv", "-o", "m.slab", "--drop", "serial,note", "--json")
+        result = run("fit", ready / "good.csv", "-o", "m.skops", "--drop", "serial,note", "--json")
         told = json.loads(result.stdout)
         assert told["rows"] == N_GOOD
         assert told["left_out"] == ["serial", "note"]
@@ -80,7 +80,7 @@ class TestFit:
 
     def test_what_was_doubtful_is_said(self, run):
         parts(15, 0).to_csv("few.csv", index=False)
-        result = run("fit", "few.csv", "-o", "m.slab", "--columns", "width,weight", "--recall", ".99")
+        result = run("fit", "few.csv", "-o", "m.skops", "--columns", "width,weight", "--recall", ".99")
         assert result.exit_code == 0
         assert "Warning: 15 distinct samples are few to set a threshold: 99% of new positives" in result.stderr
 
@@ -96,7 +96,7 @@ class TestKnownOutliers:
 
     @pytest.mark.slow
     def test_are_told_apart_from_then_on_and_the_recall_stays(self, run, ready, bad):
-        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.slab", "--drop", "note")
+        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.skops", "--drop", "note")
         assert result.exit_code == 0, result.output
         said = f"Learned {N_GOOD} rows of {ready / 'good.csv'} and 10 known outliers of bad.csv by AutoDetector:"
         assert result.stdout.splitlines()[0] == said
@@ -104,7 +104,7 @@ class TestKnownOutliers:
         assert result.stderr == "Columns left out, as the model did not learn them: returned\n"
         later = parts(400, 6)
         later.loc[:199, "weight"] -= 6
-        before, after = (load(path).predict(later) == 1 for path in (ready / "model.slab", "m.slab"))
+        before, after = (load(path).predict(later) == 1 for path in (ready / "model.skops", "m.skops"))
         assert after[:200].mean() < before[:200].mean()
         assert after[200:].mean() == pytest.approx(0.9, abs=0.06)
 
@@ -112,13 +112,15 @@ class TestKnownOutliers:
         good = pd.read_csv(ready / "good.csv").assign(count=np.where(np.arange(N_GOOD) % 2, 2.0, 1.0))
         good.to_csv("good.csv", index=False)
         words = ("--id", "serial", "--weight", "count", "--columns", "width,weight,finish", "--json")
-        facts = json.loads(run("fit", "good.csv", "--outliers", "bad.csv", "-o", "m.slab", *words).stdout)
+        facts = json.loads(run("fit", "good.csv", "--outliers", "bad.csv", "-o", "m.skops", *words).stdout)
         assert (facts["rows"], facts["known_outliers"]) == (N_GOOD, 10)
-        encoder = load("m.slab")[0]
+        encoder = load("m.skops")[0]
         expected = detector_of("auto", 0.9, 0, None)[-1][1].fit(
             encoder.transform(good), sample_weight=good["count"], known_outliers=encoder.transform(bad)
         )
-        np.testing.assert_array_equal(load("m.slab").score_samples(bad), expected.score_samples(encoder.transform(bad)))
+        np.testing.assert_array_equal(
+            load("m.skops").score_samples(bad), expected.score_samples(encoder.transform(bad))
+        )
 
     @pytest.mark.parametrize(
         ("change", "text"),
@@ -135,26 +137,26 @@ class TestKnownOutliers:
     )
     def test_of_other_columns_are_refused(self, run, ready, bad, change, text):
         change(bad.drop(columns="note")).to_csv("bad.csv", index=False)
-        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.slab", "--drop", "note")
+        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.skops", "--drop", "note")
         assert result.exit_code == 1
         assert text in result.stderr
-        assert not Path("m.slab").exists()
+        assert not Path("m.skops").exists()
 
     @pytest.mark.parametrize("detector", [name for name in fit_command.DETECTORS if name != "auto"])
     def test_are_for_a_detector_that_learns_them(self, run, ready, bad, detector):
-        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.slab", "--detector", detector)
+        result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.skops", "--detector", detector)
         assert result.exit_code == 2
         assert f"--detector {detector} learns no outliers: leave --outliers out, or take auto." in result.stderr
 
     def test_are_not_the_good_rows(self, run, ready):
-        result = run("fit", ready / "good.csv", "--outliers", ready / "good.csv", "-o", "m.slab")
+        result = run("fit", ready / "good.csv", "--outliers", ready / "good.csv", "-o", "m.skops")
         assert (result.exit_code, "is the table and the outliers" in result.stderr) == (1, True)
 
 
 class TestScore:
     def test_lines_are_what_python_says(self, run, ready):
-        found = scored(run("score", ready / "model.slab", ready / "new.csv"))
-        model, table = load(ready / "model.slab"), pd.read_csv(ready / "new.csv")
+        found = scored(run("score", ready / "model.skops", ready / "new.csv"))
+        model, table = load(ready / "model.skops"), pd.read_csv(ready / "new.csv")
         assert list(found) == ["serial", "decision", "accepted", "score", "p_value", "reasons"]
         assert found["serial"].tolist() == table["serial"].tolist()
         np.testing.assert_allclose(found["decision"], model.decision_function(table), rtol=1e-5)
@@ -163,20 +165,20 @@ class TestScore:
         assert found["accepted"].tolist() == (model.predict(table) == 1).tolist()
 
     def test_reasons_name_the_cell_that_is_wrong_for_rejected_rows_alone(self, run, ready):
-        result = run("score", ready / "model.slab", ready / "new.csv")
+        result = run("score", ready / "model.skops", ready / "new.csv")
         found = scored(result)
         assert found["reasons"].isna().tolist() == found["accepted"].tolist()
         # What the nearest rows have in place of a number, and which members find the row strange, are said too.
         assert re.match(r"weight=90, nearest rows \d+.* \(\d+%\); .*; far from all rows", found["reasons"][1])
         for row, cell in ((2, "finish=violet"), (3, "line=B"), (4, r"width=\(empty\), nearest rows [\d.]+")):
             assert re.match(rf"{cell} \((9\d|100)%\)", found["reasons"][row])
-        one = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 1))["reasons"].dropna()
+        one = scored(run("score", ready / "model.skops", ready / "new.csv", "--reasons", 1))["reasons"].dropna()
         assert (one.str.count("%") == 1).all()
-        assert scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 0))["reasons"].isna().all()
+        assert scored(run("score", ready / "model.skops", ready / "new.csv", "--reasons", 0))["reasons"].isna().all()
 
     def test_parts_of_the_blame_are_the_negative_shares(self, run, ready):
-        found = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 9))
-        model, table = load(ready / "model.slab"), pd.read_csv(ready / "new.csv")
+        found = scored(run("score", ready / "model.skops", ready / "new.csv", "--reasons", 9))
+        model, table = load(ready / "model.skops"), pd.read_csv(ready / "new.csv")
         encoded = model[0].encoded(table)
         shares = model[0].by_column(model[-1].explain(encoded.values), encoded.strange)
         np.testing.assert_allclose(shares.sum(axis=1), model.decision_function(table), rtol=1e-6, atol=1e-6)
@@ -192,7 +194,7 @@ class TestScore:
         new = pd.read_csv(ready / "new.csv")
         for name, column in (("width", 32 + 9 / 5 * new["width"]), ("finish", new["finish"] + " (new)")):
             new.assign(**{name: column.where(new.index >= 3, new[name])}).to_csv("t.csv", index=False)
-            words = ("score", ready / "model.slab", "t.csv", "-o", "s.csv", "--reasons", reasons)
+            words = ("score", ready / "model.skops", "t.csv", "-o", "s.csv", "--reasons", reasons)
             result = run(*words)
             how = "too high" if name == "width" else "never seen"
             assert re.search(rf"Columns that drive the rejections: {name} \d+% \({how}: .* in row \d", result.stderr)
@@ -202,26 +204,26 @@ class TestScore:
             assert max(told["rows"], key=told["rows"].get) == how
 
     def test_alpha_decides_by_p_values(self, run, ready):
-        found = scored(run("score", ready / "model.slab", ready / "new.csv", "--alpha", ".3"))
+        found = scored(run("score", ready / "model.skops", ready / "new.csv", "--alpha", ".3"))
         assert found["accepted"].tolist() == (found["p_value"] > 0.3).tolist()
         assert found["accepted"].mean() < 0.85
 
     def test_an_alpha_below_all_p_values_rejects_nothing_and_says_so(self, run, ready):
-        result = run("score", ready / "model.slab", ready / "new.csv", "--alpha", "1e-4")
+        result = run("score", ready / "model.skops", ready / "new.csv", "--alpha", "1e-4")
         assert scored(result)["accepted"].all()
         assert "--alpha 0.0001 rejects no row, since no p-value of this model is below" in result.stderr
 
     def test_alpha_needs_p_values(self, run, ready):
         table = pd.read_csv(ready / "good.csv", index_col="serial")
-        save(make_pipeline(TableEncoder(), SVDD(calibration="training")).fit(table), "m.slab")
-        result = run("score", "m.slab", ready / "new.csv", "--alpha", ".1")
+        save(make_pipeline(TableEncoder(), SVDD(calibration="training")).fit(table), "m.skops")
+        result = run("score", "m.skops", ready / "new.csv", "--alpha", ".1")
         assert result.exit_code == 1
         assert "SVDD has no p-values for --alpha: it keeps no scores of its rows." in result.stderr
 
     def test_lines_of_json_have_reasons_for_a_program(self, run, ready):
-        run("score", ready / "model.slab", ready / "new.csv", "-o", "s.jsonl", "--reasons", 2)
+        run("score", ready / "model.skops", ready / "new.csv", "-o", "s.jsonl", "--reasons", 2)
         lines = [json.loads(line) for line in Path("s.jsonl").read_text().splitlines()]
-        expected = scored(run("score", ready / "model.slab", ready / "new.csv"))
+        expected = scored(run("score", ready / "model.skops", ready / "new.csv"))
         assert [line["serial"] for line in lines] == expected["serial"].tolist()
         np.testing.assert_allclose([line["decision"] for line in lines], expected["decision"], rtol=1e-5)
         assert [line["accepted"] for line in lines] == expected["accepted"].tolist()
@@ -238,15 +240,15 @@ class TestScore:
         assert all(len(line["reasons"]) <= 2 for line in lines)
 
     def test_pieces_give_the_same_lines_as_the_whole(self, run, ready, monkeypatch):
-        whole = run("score", ready / "model.slab", ready / "new.csv").stdout
+        whole = run("score", ready / "model.skops", ready / "new.csv").stdout
         monkeypatch.setattr(records, "BLOCK_BYTES", 300)
-        assert run("score", ready / "model.slab", ready / "new.csv").stdout == whole
+        assert run("score", ready / "model.skops", ready / "new.csv").stdout == whole
 
     def test_order_and_further_columns_are_repaired_and_said(self, run, ready):
         table = pd.read_csv(ready / "new.csv")
-        expected = run("score", ready / "model.slab", ready / "new.csv").stdout
+        expected = run("score", ready / "model.skops", ready / "new.csv").stdout
         table[table.columns[::-1]].assign(operator="x").to_csv("other.csv", index=False)
-        result = run("score", ready / "model.slab", "other.csv")
+        result = run("score", ready / "model.skops", "other.csv")
         assert result.stdout == expected
         assert "Columns left out, as the model did not learn them: operator" in result.stderr
 
@@ -254,39 +256,39 @@ class TestScore:
         table = pd.read_csv(ready / "new.csv")
         names = ['a "b"', "c,d", "e\nf", "g", *table["serial"][4:]]
         table.assign(serial=names, finish=['"x", y', *table["finish"][1:]]).to_csv("other.csv", index=False)
-        found = scored(run("score", ready / "model.slab", "other.csv"))
+        found = scored(run("score", ready / "model.skops", "other.csv"))
         assert found["serial"].tolist() == names
         assert re.match(r'finish="x", y \((9\d|100)%\)', found["reasons"][0])
 
     def test_rows_without_names_have_numbers(self, run, ready):
         pd.read_csv(ready / "new.csv").drop(columns="serial").to_csv("other.csv", index=False)
-        result = run("score", ready / "model.slab", "other.csv")
+        result = run("score", ready / "model.skops", "other.csv")
         found = scored(result)
         assert found["row"].tolist() == list(range(1, 61))
         assert "Rows are numbered, because there is no column 'serial' to name them." in result.stderr
-        named = scored(run("score", ready / "model.slab", ready / "new.csv", "--id", "note"))
+        named = scored(run("score", ready / "model.skops", ready / "new.csv", "--id", "note"))
         assert next(iter(named)) == "note"
 
     def test_to_files_of_three_kinds_and_from_the_standard_input(self, run, ready):
-        expected = run("score", ready / "model.slab", ready / "new.csv").stdout
-        result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv")
+        expected = run("score", ready / "model.skops", ready / "new.csv").stdout
+        result = run("score", ready / "model.skops", ready / "new.csv", "-o", "s.csv")
         assert (result.exit_code, result.stdout) == (0, "")
         assert Path("s.csv").read_text() == expected
-        run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv.gz")
+        run("score", ready / "model.skops", ready / "new.csv", "-o", "s.csv.gz")
         assert gzip.decompress(Path("s.csv.gz").read_bytes()).decode() == expected
-        run("score", ready / "model.slab", ready / "new.csv", "-o", "s.tsv")
+        run("score", ready / "model.skops", ready / "new.csv", "-o", "s.tsv")
         assert Path("s.tsv").read_text().splitlines()[0].split("\t")[0] == "serial"
         content = (ready / "new.csv").read_bytes()
-        assert run("score", ready / "model.slab", "-", input=content).stdout == expected
+        assert run("score", ready / "model.skops", "-", input=content).stdout == expected
         assert sorted(path.name for path in Path().iterdir()) == ["s.csv", "s.csv.gz", "s.tsv"]
 
     def test_a_device_is_written_to_and_not_replaced(self, run, ready):
-        assert run("score", ready / "model.slab", ready / "new.csv", "-o", os.devnull).exit_code == 0
+        assert run("score", ready / "model.skops", ready / "new.csv", "-o", os.devnull).exit_code == 0
         assert not Path(os.devnull).is_file()
 
     @pytest.mark.parametrize(("limit", "status"), [(".01", 3), (".99", 0)])
     def test_a_pipeline_fails_above_a_share_of_rejected_rows(self, run, ready, limit, status):
-        result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--fail-above", limit, "--json")
+        result = run("score", ready / "model.skops", ready / "new.csv", "-o", "s.csv", "--fail-above", limit, "--json")
         assert result.exit_code == status
         told = json.loads(result.stdout)
         lines = pd.read_csv("s.csv")
@@ -296,7 +298,7 @@ class TestScore:
         assert told["failed"] == (status == 3)
 
     def test_json_and_rows_do_not_share_the_standard_output(self, run, ready):
-        result = run("score", ready / "model.slab", ready / "new.csv", "--json")
+        result = run("score", ready / "model.skops", ready / "new.csv", "--json")
         assert result.exit_code == 2
         assert "the rows need a file: name it with -o" in result.stderr
 
@@ -315,8 +317,8 @@ def arrays(X, path):
 def test_arrays_are_learned_and_scored_by_the_numbers_of_their_columns(run, suffix):
     X = np.random.default_rng(0).normal(size=(60, 3))
     arrays(X, Path(f"t.{suffix}"))
-    assert run("fit", f"t.{suffix}", "-o", "m.slab").exit_code == 0
-    found = scored(run("score", "m.slab", f"t.{suffix}"))
+    assert run("fit", f"t.{suffix}", "-o", "m.skops").exit_code == 0
+    found = scored(run("score", "m.skops", f"t.{suffix}"))
     assert next(iter(found)) == "row"
     assert found["accepted"].mean() > 0.9
 
@@ -329,11 +331,11 @@ def test_the_first_sheet_of_a_workbook_is_scored_as_csv_is(run, ready):
         with pd.ExcelWriter(f"{name}.xlsx") as book:
             table.to_excel(book, index=False, sheet_name="parts")
             table.head(3).to_excel(book, index=False, sheet_name="others")
-    assert run("fit", "good.xlsx", "-o", "m.slab", "--id", "serial").exit_code == 0
-    expected = run("score", ready / "model.slab", ready / "new.csv").stdout
-    assert run("score", "m.slab", "new.xlsx").stdout == expected
+    assert run("fit", "good.xlsx", "-o", "m.skops", "--id", "serial").exit_code == 0
+    expected = run("score", ready / "model.skops", ready / "new.csv").stdout
+    assert run("score", "m.skops", "new.xlsx").stdout == expected
     Path("broken.xlsx").write_bytes(Path("new.xlsx").read_bytes()[:900])
-    assert "it is no workbook (.xlsx), or damaged" in run("score", "m.slab", "broken.xlsx").stderr
+    assert "it is no workbook (.xlsx), or damaged" in run("score", "m.skops", "broken.xlsx").stderr
 
 
 @pytest.mark.slow
@@ -341,9 +343,9 @@ def test_the_first_sheet_of_a_workbook_is_scored_as_csv_is(run, ready):
 def test_parquet_is_scored_as_csv_is(run, ready):
     for name in ("good", "new"):
         pd.read_csv(ready / f"{name}.csv", dtype={"coated": bool}).to_parquet(f"{name}.parquet")
-    run("fit", "good.parquet", "-o", "m.slab", "--id", "serial")
-    expected = run("score", ready / "model.slab", ready / "new.csv").stdout
-    assert run("score", "m.slab", "new.parquet").stdout == expected
+    run("fit", "good.parquet", "-o", "m.skops", "--id", "serial")
+    expected = run("score", ready / "model.skops", ready / "new.csv").stdout
+    assert run("score", "m.skops", "new.parquet").stdout == expected
 
 
 NAMES = ["007", "NA", "None", "nan", "null", "", "9007199254740993", "1e5", "=1+1", '"a", b', " c "]
@@ -352,7 +354,7 @@ NAMES = ["007", "NA", "None", "nan", "null", "", "9007199254740993", "1e5", "=1+
 def test_names_of_rows_stay_as_they_are(run, ready):
     table = pd.read_csv(ready / "new.csv").head(len(NAMES)).assign(serial=NAMES)
     table.to_csv("t.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
-    result = run("score", ready / "model.slab", "t.csv")
+    result = run("score", ready / "model.skops", "t.csv")
     assert [line[0] for line in csv.reader(StringIO(result.stdout))][1:] == NAMES
 
 
@@ -362,7 +364,7 @@ def test_long_integers_of_parquet_name_rows_to_the_last_digit(run, ready, last):
     names = [2**53 + 1, 2**53 + 2, last]
     table = pd.read_csv(ready / "new.csv", dtype={"coated": bool}).head(3)
     table.assign(serial=pd.array(names, dtype="Int64")).to_parquet("t.parquet")
-    result = run("score", ready / "model.slab", "t.parquet")
+    result = run("score", ready / "model.skops", "t.parquet")
     found = [line[0] for line in csv.reader(StringIO(result.stdout))][1:]
     assert found == ["" if name is None else str(name) for name in names]
 

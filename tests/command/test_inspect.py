@@ -23,8 +23,8 @@ pytestmark = pytest.mark.numeric
 
 class TestInspect:
     def test_as_json(self, run, ready):
-        told = json.loads(run("inspect", ready / "model.slab", "--json").stdout)
-        model = load(ready / "model.slab")
+        told = json.loads(run("inspect", ready / "model.skops", "--json").stdout)
+        model = load(ready / "model.skops")
         assert told["expected_recall"] == model[-1].expected_recall_
         assert told["threshold"] == model[-1].offset_
         assert [column["name"] for column in told["columns"]] == ["width", "weight", "finish", "coated", "line", "note"]
@@ -34,9 +34,9 @@ class TestInspect:
 
     @pytest.mark.slow
     def test_a_page_holds_all_that_it_shows(self, run, ready):
-        assert run("inspect", ready / "model.slab", "--html", "m.html").exit_code == 0
+        assert run("inspect", ready / "model.skops", "--html", "m.html").exit_code == 0
         page = Path("m.html").read_text()
-        run("inspect", ready / "model.slab", "--html", "again.html")
+        run("inspect", ready / "model.skops", "--html", "again.html")
         assert Path("again.html").read_text() == page
         # The page's picture is nobody else's: pyplot would keep it, and a window would show it.
         assert not plt.get_fignums()
@@ -48,15 +48,15 @@ class TestInspect:
     def test_names_in_a_table_mean_nothing_on_a_page(self, run):
         X = np.random.default_rng(0).normal(size=(40, 2))
         pd.DataFrame(X, columns=["<script>alert(1)</script>", "b"]).to_csv("t.csv", index=False)
-        run("fit", "t.csv", "-o", "m.slab")
-        run("inspect", "m.slab", "--html", "m.html")
+        run("fit", "t.csv", "-o", "m.skops")
+        run("inspect", "m.skops", "--html", "m.html")
         assert "<script" not in Path("m.html").read_text()
 
     @pytest.mark.slow
     def test_names_in_a_table_mean_nothing_on_a_terminal(self, run):
         X = np.random.default_rng(0).normal(size=(40, 3))
         pd.DataFrame(X, columns=["a\x1b[31m", "b" * 500, "c\nd"]).to_csv("t.csv", index=False)
-        told = run("fit", "t.csv", "-o", "m.slab", "--drop", "c\nd").stdout + run("inspect", "m.slab").stdout
+        told = run("fit", "t.csv", "-o", "m.skops", "--drop", "c\nd").stdout + run("inspect", "m.skops").stdout
         assert told.count("a\\x1b[31m") == 2
         assert told.count("c\\nd") == 2
         assert "\x1b" not in told
@@ -65,7 +65,7 @@ class TestInspect:
     @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
     def test_names_of_files_mean_nothing_on_a_terminal(self, run):
-        table, model, other = "\x1b[31mt\n.csv", "\x1b[31mm.slab", "\x1b[31mo.slab"
+        table, model, other = "\x1b[31mt\n.csv", "\x1b[31mm.skops", "\x1b[31mo.skops"
         pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"]).to_csv(table, index=False)
         done = (
             ("fit", table, "-o", model),
@@ -98,23 +98,23 @@ class TestInspect:
     @pytest.mark.slow
     @pytest.mark.parametrize("detector", ["calibrated", "kernel-density"])
     def test_other_detectors_have_pages_and_facts(self, run, ready, detector):
-        run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector, "--recall", ".8")
-        result = run("inspect", "m.slab", "--html", "m.html")
+        run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--detector", detector, "--recall", ".8")
+        result = run("inspect", "m.skops", "--html", "m.html")
         assert result.exit_code == 0, result.output
         assert "Parameters that are not the default: " in result.stdout
         assert "not the default: none" not in result.stdout
         assert "<svg" in Path("m.html").read_text()
-        assert json.loads(run("inspect", "m.slab", "--json").stdout)["parts"]
+        assert json.loads(run("inspect", "m.skops", "--json").stdout)["parts"]
 
     def test_a_warning_of_the_fit_is_kept_and_said(self, run):
         table = pd.DataFrame({"a": np.repeat([0.0, 1.0], 30), "b": np.repeat([1.0, 0.0], 30)})
         table.to_csv("t.csv", index=False)
-        run("fit", "t.csv", "-o", "m.slab")
-        kept = load("m.slab")[-1].warning_
-        said = run("inspect", "m.slab").stderr
+        run("fit", "t.csv", "-o", "m.skops")
+        kept = load("m.skops")[-1].warning_
+        said = run("inspect", "m.skops").stderr
         assert "100% of the samples repeat others" in kept
         assert f"Warning: {kept}" in said
-        assert json.loads(run("inspect", "m.slab", "--json").stdout)["warnings"] == [kept]
+        assert json.loads(run("inspect", "m.skops", "--json").stdout)["warnings"] == [kept]
 
 
 def other_models(encoder, table):
@@ -141,13 +141,13 @@ def other_models(encoder, table):
 def test_models_that_were_saved_from_python_are_scored_or_refused_with_a_sentence(run, ready):
     table = pd.read_csv(ready / "good.csv")
     for name, (model, text, has_page) in other_models(TableEncoder(id_column="serial"), table).items():
-        save(model, "m.slab")
-        result = run("score", "m.slab", ready / "new.csv", "-o", "s.csv")
+        save(model, "m.skops")
+        result = run("score", "m.skops", ready / "new.csv", "-o", "s.csv")
         assert text in result.stderr, name
         assert result.exit_code == (0 if text == "rejected" else 1), name
         assert isinstance(result.exception, SystemExit | None), name
         if "--reasons" in text:
-            assert run("score", "m.slab", ready / "new.csv", "-o", "s.csv", "--reasons", 0).exit_code == 0, name
-        shown = run("inspect", "m.slab", "--html", "m.html")
+            assert run("score", "m.skops", ready / "new.csv", "-o", "s.csv", "--reasons", 0).exit_code == 0, name
+        shown = run("inspect", "m.skops", "--html", "m.html")
         assert isinstance(shown.exception, SystemExit | None), name
         assert (shown.exit_code == 0) == has_page, name

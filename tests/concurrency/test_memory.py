@@ -58,11 +58,12 @@ def test_cycles_of_fits_and_predictions_leave_no_container_and_no_array_of_the_s
 
 @pytest.mark.slow
 def test_loads_predictions_in_chunks_and_updates_of_a_monitor_leave_nothing_behind(tmp_path: Path):
-    model, path, new = many.fitted(many.MODELS["calibrated"](), many.rows(0)), tmp_path / "model", many.rows(1, 400)
+    X, new, path = many.rows(0, d=40), many.rows(1, 400, d=40), tmp_path / "model"
+    model = many.fitted(many.MODELS["calibrated"](), X)
     save(model, path)
     n_containers, n_bytes = growth(lambda: load(path).predict(new))
     assert n_containers < CYCLES
-    assert n_bytes < many.rows(0).nbytes
+    assert n_bytes < X.nbytes
     # The monitor's course has a record for each stretch of rows; its state is of bounded length.
     monitor = DriftMonitor(model).fit()
     assert growth(lambda: monitor.update(new[:200]))[1] < new[:200].nbytes

@@ -95,5 +95,5 @@ def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
 def test_a_file_keeps_what_groups_calibrate(tmp_path):
     X, groups = grouped(40, 3)
     model = ConformalDetector(OneClassSVM(), alpha=0.1).fit(X, groups=groups)
-    save(model, tmp_path / "model.slab")
-    np.testing.assert_array_equal(load(tmp_path / "model.slab").p_values(X), model.p_values(X))
+    save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load(tmp_path / "model.skops").p_values(X), model.p_values(X))

@@ -151,8 +151,8 @@ def test_model_files_keep_what_groups_left_out(tmp_path):
     X[:4] += 40
     for model in (OneClassSlabSVM(), AutoDetector()):
         model.fit(X, groups=groups)
-        save(model, tmp_path / "model.slab")
-        again = load(tmp_path / "model.slab")
+        save(model, tmp_path / "model.skops")
+        again = load(tmp_path / "model.skops")
         np.testing.assert_array_equal(again.calibration_decisions_, model.calibration_decisions_)
         np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
         assert again.summary() == model.summary()

@@ -18,7 +18,6 @@ from sklearn.svm import SVC
 from slabsvm import AutoDetector, TableEncoder
 from slabsvm.ensemble.known import FOLDS, OutlierClassifier, Trees, labelled, share_of
 from slabsvm.files import load, save, to_onnx
-from slabsvm.files.models.archive import ModelFileError
 
 pytestmark = pytest.mark.numeric
 
@@ -159,14 +158,6 @@ def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
     of_known = np.maximum(combination.known.surprise.of_learned(-left_out), 1.0)
     total = (1 - share) * plain.calibration_scores_[places] - share * of_known
     np.testing.assert_allclose(model.calibration_scores_[places], total, rtol=1e-9)
-
-
-def test_a_file_is_refused_whose_trees_have_no_end(tmp_path, model):
-    broken = deepcopy(model)
-    broken.model_.combination.known.classifier.trees_.left[5] = 0
-    save(broken, tmp_path / "model.slab")
-    with pytest.raises(ModelFileError, match="a node leads to one before it"):
-        load(tmp_path / "model.slab")
 
 
 @pytest.mark.slow
@@ -342,21 +333,12 @@ def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
 @pytest.mark.parametrize("name", ["model", "of_support_vectors"])
 def test_a_model_file_keeps_the_classifier(name, request, tmp_path):
     found = request.getfixturevalue(name)
-    save(found, tmp_path / "model.slab")
-    loaded = load(tmp_path / "model.slab")
+    save(found, tmp_path / "model.skops")
+    loaded = load(tmp_path / "model.skops")
     np.testing.assert_array_equal(loaded.decision_function(BAD), found.decision_function(BAD))
     np.testing.assert_array_equal(loaded.explain(BAD), found.explain(BAD))
     assert loaded.outlier_to(BAD) == found.outlier_to(BAD)
     assert isinstance(loaded.model_.combination.known.classifier, OutlierClassifier)
-
-
-@pytest.mark.slow
-def test_a_forest_of_the_users_is_kept_without_the_parameter(tmp_path):
-    found = AutoDetector(classifier=ExtraTreesClassifier(10, random_state=0)).fit(X, known_outliers=Z)
-    with pytest.raises(ModelFileError, match=r"classifier is of the class .*ExtraTreesClassifier, which is not kept"):
-        save(found, tmp_path / "model.slab")
-    save(found.set_params(classifier=None), tmp_path / "model.slab")
-    np.testing.assert_array_equal(load(tmp_path / "model.slab").score_samples(NEW), found.score_samples(NEW))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -48,12 +48,12 @@ def run(fatal):
     os.dup2(2, 1)
     sys.addaudithook(hear)
     try:
-        slabsvm(["score", str(inputs / "model.slab"), str(inputs / "new.csv"), "-o", str(scored)])
+        slabsvm(["score", str(inputs / "model.skops"), str(inputs / "new.csv"), "-o", str(scored)])
     finally:
         os._exit(sys.exc_info()[1].code or 0)
 
 parts(80, 0).to_csv(inputs / "good.csv", index=False), parts(300, 1).to_csv(inputs / "new.csv", index=False)
-slabsvm(["fit", str(inputs / "good.csv"), "-o", str(inputs / "model.slab"), "--id", "serial"], standalone_mode=False)
+slabsvm(["fit", str(inputs / "good.csv"), "-o", str(inputs / "model.skops"), "--id", "serial"], standalone_mode=False)
 assert run(0) == 0
 whole, kills = scored.read_bytes(), 0
 while True:

@@ -34,13 +34,13 @@ X = np.random.default_rng(0).normal(size=(90, 1)) + 0.1 * np.random.default_rng(
 model = OneClassSlabSVM().fit(X)
 model.predict(X), model.score_samples(X)
 OpenSetClassifier().fit(X, np.arange(90) % 2).predict(X)
-save(model, "kept.slab")
-load("kept.slab").predict(X)
+save(model, "kept.skops")
+load("kept.skops").predict(X)
 draw_scores(model, X).savefig("scores.png")
 parts(80, 0).to_csv("good.csv", index=False)
 for command in (
-    "fit good.csv -o model.slab --detector slab --id serial",
-    "score model.slab good.csv -o scored.csv",
+    "fit good.csv -o model.skops --detector slab --id serial",
+    "score model.skops good.csv -o scored.csv",
 ):
     try:
         slabsvm(command.split())
@@ -70,6 +70,6 @@ def test_nothing_is_written_but_what_is_named(tmp_path):
     beyond = {path for path in heard if not any(path.is_relative_to(place) for place in allowed)}
     assert beyond <= {Path(os.devnull)}
     # It has heard, and nothing is left beside what was named.
-    assert {"kept.slab", "scored.csv"} <= {path.name for path in heard}
-    named = {"kept.slab", "scores.png", "good.csv", "model.slab", "scored.csv"}
+    assert {"kept.skops", "scored.csv"} <= {path.name for path in heard}
+    named = {"kept.skops", "scores.png", "good.csv", "model.skops", "scored.csv"}
     assert set(os.listdir(folder)) == named

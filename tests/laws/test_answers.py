@@ -119,8 +119,8 @@ def test_a_model_from_a_file_answers_what_the_one_did_that_was_saved(
     if isinstance(one, str):
         return
     with tempfile.TemporaryDirectory() as folder:
-        files.save(one, Path(folder) / "model.slab", training=training)
-        again = files.load(Path(folder) / "model.slab")
+        files.save(one, Path(folder) / "model.skops", training=training)
+        again = files.load(Path(folder) / "model.skops")
     for ask in ("decision_function", "score_samples", "predict"):
         np.testing.assert_array_equal(getattr(again, ask)(problem.new), getattr(one, ask)(problem.new))
     assert again.offset_ == one.offset_

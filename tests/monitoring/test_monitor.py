@@ -249,13 +249,13 @@ class TestReference:
     )
     def test_rows_that_were_learned_are_refused(self, detector, tmp_path):
         detector = clone(detector).fit(TRAINING)
-        save(detector, tmp_path / "model.slab")
+        save(detector, tmp_path / "model.skops")
         shuffled = np.random.default_rng(0).permutation(200)
         for model, rows in [
             (detector, TRAINING),
             (detector, TRAINING[shuffled[:60]]),
             (detector, np.concatenate([REFERENCE[:150], TRAINING[shuffled[:50]]])),
-            (load(tmp_path / "model.slab"), TRAINING[shuffled]),
+            (load(tmp_path / "model.skops"), TRAINING[shuffled]),
         ]:
             with pytest.raises(ValueError, match=r"reference rows were learned by the estimator.*fit\(X\)"):
                 DriftMonitor(model).fit(rows)

@@ -11,10 +11,11 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
+from processes import python
 from slabsvm import ExtraMissingError, OneClassSlabSVM
 from slabsvm.command import main
 from slabsvm.display import figure
-from slabsvm.files import to_onnx
+from slabsvm.files import save, to_onnx
 from slabsvm.files.tables import Reading, whole
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -46,6 +47,7 @@ NEEDS = [
     ("tables", "pandas", read("rows.csv")),
     ("parquet", "pyarrow", read("rows.parquet")),
     ("xlsx", "openpyxl", read("rows.xlsx")),
+    ("files", "skops", lambda folder: save(OneClassSlabSVM(), folder / "model.skops")),
     ("onnx", "onnx", lambda _: to_onnx(OneClassSlabSVM().fit(X))),
     ("onnx", "skl2onnx", projected),
     ("command", "click", lambda _: main()),
@@ -75,6 +77,28 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(extra, library
 
 def test_every_extra_of_users_is_asked_for_in_the_test_above():
     assert {extra for extra, _, _ in NEEDS} == set(PROJECT["optional-dependencies"]) - ASKED_BY_NOBODY
+
+
+WITHOUT = """
+import pickle, sys
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name in sys.argv[1].split():
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing)
+import numpy as np
+from slabsvm import AutoDetector, OneClassSlabSVM
+X = np.random.default_rng(0).normal(size=(60, 3))
+for detector in (OneClassSlabSVM(), AutoDetector()):
+    model = detector.fit(X)
+    again = pickle.loads(pickle.dumps(model))  # bytes that this line made
+    assert (again.decision_function(X) == model.decision_function(X)).all()
+"""
+
+
+def test_models_fit_predict_and_are_pickled_without_any_extra():
+    run = python(WITHOUT, " ".join(library for _, library, _ in NEEDS))
+    assert run.returncode == 0, run.stderr
 
 
 def test_the_error_is_an_import_error_that_crosses_processes():

@@ -198,8 +198,8 @@ def test_the_plan_is_a_line_for_each_column_and_says_what_is_wrong():
 
 def test_the_plan_is_kept_with_the_model(tmp_path):
     encoder = TableEncoder(gaps=["err"], drop=["line"], id_column="part_id").fit(awkward())
-    save(encoder, tmp_path / "e.slab")
-    again = load(tmp_path / "e.slab")
+    save(encoder, tmp_path / "e.skops")
+    again = load(tmp_path / "e.skops")
     assert again.plan() == encoder.plan()
     lines = {line[0]: line[2:] for line in again.plan().lines()}
     assert lines["part_id"] == ("", "", "names the rows")

@@ -116,4 +116,4 @@ def learning_line(table: Path) -> str:
     """Return the command line that learns a table, with the options that `check` was given."""
     given = click.get_current_context().meta.get(WORDS) or ["slabsvm", "check", str(table)]
     name = "model" if str(table) == "-" else table.name.split(".")[0]
-    return shlex.join([given[0], "fit", *given[2:], "-o", f"{name}.slab"])
+    return shlex.join([given[0], "fit", *given[2:], "-o", f"{name}.skops"])

@@ -80,7 +80,7 @@ def fit(
     standard input. Numbers need no scaling. `slabsvm check` says beforehand what each column is taken for.
 
     \b
-    slabsvm fit good.csv -o model.slab --id serial
+    slabsvm fit good.csv -o model.skops --id serial
     """
     if outliers is not None and detector != "auto":
         raise click.UsageError(f"--detector {detector} learns no outliers: leave --outliers out, or take auto.")

@@ -60,9 +60,9 @@ def slabsvm() -> None:
 
     \b
     slabsvm check good.csv                              what each column is taken for
-    slabsvm fit good.csv -o model.slab                  learn a table of good rows
-    slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
-    slabsvm inspect model.slab --html model.html        what was learned, in pictures
+    slabsvm fit good.csv -o model.skops                  learn a table of good rows
+    slabsvm score model.skops new.csv -o scored.csv      which new rows are not like these, and why
+    slabsvm inspect model.skops --html model.html        what was learned, in pictures
 
     `slabsvm demo`, which needs no data, and `reproduce` are there where slabsvm-reproduction is installed, as in a
     clone of the repository after `./run demo`.

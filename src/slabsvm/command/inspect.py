@@ -37,7 +37,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     """Say what MODEL has learned: columns, recall, support vectors, planes, certificates, warnings.
 
     \b
-    slabsvm inspect model.slab --html model.html
+    slabsvm inspect model.skops --html model.html
     """
     with plain_errors("page", model=model, page=html):
         from slabsvm.command.scoring import loaded

@@ -86,7 +86,7 @@ def score(
     The table is read a few megabytes at a time, so it may be larger than memory. "-" is the standard input.
 
     \b
-    slabsvm score model.slab new.csv -o scored.csv --html report.html
+    slabsvm score model.skops new.csv -o scored.csv --html report.html
     """
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")

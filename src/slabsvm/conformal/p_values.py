@@ -21,14 +21,13 @@ its whole group's included, that scores no more than the new row, which is a ran
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.objects import Array
 
 # alpha (n + 1) counts as a whole number if it is within this share of one.
 WHOLE = 1e-9
@@ -42,9 +41,9 @@ LARGEST_SHARE = 1.0 - 1e-9
 class Ranking:
     """The scores of held-out positives in increasing order, and the weight of each."""
 
-    # (n,) each
-    values: Annotated[FloatArray, Array("held_out", holds="numbers", order="ascending")]
-    weights: Annotated[FloatArray, Array("held_out", least=0)]
+    # (n,) each, in increasing order of values
+    values: FloatArray
+    weights: FloatArray
 
     @property
     def count(self) -> int:

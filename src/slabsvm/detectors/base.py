@@ -241,8 +241,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         """
         if not hasattr(self, "calibration_scores_"):
             raise AttributeError(
-                f"This {type(self).__name__} has no calibration_decisions_: they need calibration='auto' or "
-                "'held-out', and are not in a file that was saved with training=False."
+                f"This {type(self).__name__} has no calibration_decisions_: they need calibration='auto' or 'held-out'."
             )
         return self._decisions(self.calibration_scores_)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -21,7 +21,7 @@ from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray, IndexArray, row_sums
-from slabsvm.runtime.objects import Array, Number, Rows, cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.
@@ -33,9 +33,9 @@ class Density:
     """A mixture of Gaussians of one width around samples."""
 
     kernel: RBF  # exp(-|x - z|^2 / (2 bandwidth^2))
-    samples: Annotated[Any, Rows("samples")]  # (n, d)
-    log_shares: Annotated[FloatArray, Array("samples")]  # (n,): the logarithm of each Gaussian's share
-    bandwidth: Annotated[float, Number(above=0.0)]
+    samples: Any  # (n, d)
+    log_shares: FloatArray  # (n,): the logarithm of each Gaussian's share
+    bandwidth: float
 
     @cached_property
     def expansion(self) -> Expansion:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,7 +38,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD, apart
-from slabsvm.runtime.objects import Array, cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
 # Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
@@ -58,10 +58,10 @@ class Subspace(KernelModel):
 
     expansion: Expansion  # x -> <Phi(x), the components' coefficients> in the first columns, <Phi(x), mu> in the last
     # (q,) each: what centring takes off the projections, and the sums of the components' coefficients
-    shift: Annotated[FloatArray, Array("components")]
-    sums: Annotated[FloatArray, Array("components")]
+    shift: FloatArray
+    sums: FloatArray
     squared_mean: float  # |mu|^2
-    explained: Annotated[FloatArray, Array("components")]  # (q,): each component's share of the variance
+    explained: FloatArray  # (q,): each component's share of the variance
     without_error: bool  # whether the components reconstruct all that the threshold is a quantile of
 
     def scores(self, X: Any, sums: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.objects import Number
 
 
 @parameters
@@ -153,7 +152,7 @@ class OneClassSlabSVM(SupportVectorDetector):
     ranking: str = "two-sided"
 
     rho_lower_: float = field(init=False)
-    rho_upper_: Annotated[float, Number(finite=False)] = field(init=False)
+    rho_upper_: float = field(init=False)
     planes_: SlabPlanes = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SLAB_CONSTRAINTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from numbers import Real
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -23,7 +23,6 @@ from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.objects import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 # C is compared with the least that is feasible up to this relative rounding error.
@@ -99,7 +98,7 @@ class SVDD(SupportVectorDetector):
     nu: float = 0.1
     C: float | None = None
 
-    nu_: Annotated[float, Number(above=0.0)] = field(init=False)
+    nu_: float = field(init=False)
     radius_: float = field(init=False)
 
     _needs_no_origin = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
-from slabsvm.runtime.objects import Array, FittedEstimator, Places
 from slabsvm.runtime.sklearn_private import HasMethods
 
 # The positives are left out in so many parts, and few of them in more.
@@ -46,13 +45,13 @@ class Trees:
     """Trees of decisions, by arrays: how likely a row is a positive, as the mean over trees of what its leaves say."""
 
     # Which feature decides at a node, and up to which threshold rows, in float32 as scikit-learn takes them, go left
-    features: Annotated[IntArray, Places("nodes", below="d")]
-    thresholds: Annotated[FloatArray, Array("nodes")]
+    features: IntArray  # (n_nodes,)
+    thresholds: FloatArray  # (n_nodes,)
     # The next nodes, which have larger numbers; a leaf is its own next node
-    left: Annotated[IntArray, Places("nodes", below="nodes")]
-    right: Annotated[IntArray, Places("nodes", below="nodes")]
-    values: Annotated[FloatArray, Array("nodes")]  # the share of positives, which counts in a leaf
-    roots: Annotated[IntArray, Places("trees", below="nodes")]
+    left: IntArray  # (n_nodes,)
+    right: IntArray  # (n_nodes,)
+    values: FloatArray  # (n_nodes,): the share of positives, which counts in a leaf
+    roots: IntArray  # (n_trees,)
 
     @classmethod
     def of(cls, trees: Iterable[Any]) -> Trees:
@@ -93,7 +92,8 @@ class Trees:
                 node = at[going]
                 high = some[going // n_trees, self.features[node]] > self.thresholds[node]
                 at[going] = after = np.where(high, self.right[node], self.left[node])
-                going = going[after != node]
+                # What follows has a larger number: a file that says otherwise leads round no circle.
+                going = going[after > node]
             found[rows] = self.values[at].reshape(-1, n_trees).mean(axis=1)
         return found
 
@@ -108,11 +108,11 @@ class OutlierClassifier(BaseEstimator):
 
     # What extra trees or a random forest have learned, which is all that a prediction needs; any other, fitted
     trees_: Trees | None = field(init=False)
-    classifier_: Annotated[Any | None, FittedEstimator()] = field(init=False)
+    classifier_: Any | None = field(init=False)
     # (n_features,): the median of each feature among the positives, 0 for sparse rows; and by how much a positive's
     # score grows on average where the feature becomes typical
-    typical_: Annotated[FloatArray, Array("d")] = field(init=False)
-    usual_: Annotated[FloatArray, Array("d")] = field(init=False)
+    typical_: FloatArray = field(init=False)  # (d,)
+    usual_: FloatArray = field(init=False)  # (d,)
     reference_: float = field(init=False)  # the score of a usual positive
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

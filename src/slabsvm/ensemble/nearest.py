@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
-from slabsvm.runtime.objects import Array, Rows, cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import nearest_of
 
 # Differences that are held at once, in bytes; and pairs of a row and a sample between two answers to Ctrl-C.
@@ -92,8 +92,8 @@ class Found:
 class Nearest:
     """Distinct rows, among which the nearest are found."""
 
-    samples: Annotated[Any, Rows("samples", dtype=("f8",))]  # (m, d) array or CSR matrix
-    counts: Annotated[FloatArray, Array("samples")]  # (m,): how many rows each is; copies are neighbours of each other
+    samples: Any  # (m, d) array or CSR matrix
+    counts: FloatArray  # (m,): how many rows each is; copies are neighbours of each other
 
     @classmethod
     def of(cls, samples: Any, counts: FloatArray) -> Nearest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +17,7 @@ from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.objects import Number, cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
 # What is typical is read off so many samples.
@@ -29,7 +29,7 @@ class NeighboursModel(Model):
     """A neighbourhood with its threshold."""
 
     nearest: Nearest
-    n_neighbours: Annotated[int, Number(least=1)]
+    n_neighbours: int
 
     def scores(self, X: Any) -> FloatArray:
         """Return minus the mean distance of validated rows from the nearest samples, (n,)."""

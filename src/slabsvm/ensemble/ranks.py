@@ -8,7 +8,7 @@ all others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from slabsvm.data.checks import reading, refuse_lost_digits
 from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.objects import Array, Number, atomic
+from slabsvm.runtime.objects import atomic
 
 # The share of the largest readings that give the tail its unit, and their least number: two can be one by chance.
 TAIL, FEWEST = 0.1, 5
@@ -164,10 +164,10 @@ class Surprise:
     excess is in the unit of the mean excess of the largest tenth, so that far rows still differ.
     """
 
-    readings: Annotated[FloatArray, Array("references", order="ascending")]
-    # How many rows the last of them are, by weight; a row of mean weight is one
-    rows: Annotated[FloatArray, Array("numbers", order="ascending")]
-    unit: Annotated[float, Number(above=0.0)]
+    readings: FloatArray  # (n,), in increasing order
+    # (n + 1,): how many rows the last of them are, by weight; a row of mean weight is one
+    rows: FloatArray
+    unit: float
 
     @classmethod
     def of(cls, readings: FloatArray, masses: FloatArray, worth: float, *, least: float = 0.0) -> Surprise:

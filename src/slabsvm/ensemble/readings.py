@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +27,7 @@ from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model
 from slabsvm.fitted.training import Training, refuse_what_is_not_finite
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
-from slabsvm.runtime.objects import INLINE, Array, FittedEstimator, Many, Number, Places, cached_property
+from slabsvm.runtime.objects import cached_property
 
 # How many nearest rows are read; those of the local ratio, and of what surrounds a row; and how the readings count.
 NEAREST, FEW, AROUND = 20, 5, 10
@@ -48,18 +48,17 @@ TYPICAL_ROWS = 256
 # A reason names the median of this many of the nearest rows, among this many learned ones at random. On the tables of
 # benchmarks/explain.py 3 to 9 rows are as near to the truth, in either view; of 4,000 rows they are 4 % nearer.
 OF_MEDIAN, AMONG = 5, 1000
-VIEWS = ("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores")
 
 
 @dataclass(frozen=True)
 class View:
     """Features on one scale, the learned rows, and what their neighbours say of rows."""
 
-    scaling: Annotated[Any, FittedEstimator(VIEWS)] | None  # None leaves rows as they are
-    nearest: Annotated[Nearest, INLINE]
-    local: Annotated[FloatArray, Array("samples")]  # the mean distance of each sample from its 10 nearest
-    least: Annotated[float, Number(above=0.0)]  # what is added to both means of a ratio
-    surprises: Annotated[list[Surprise], Many(least=3)]
+    scaling: Any | None  # a StandardScaler or NormalScores; None leaves rows as they are
+    nearest: Nearest
+    local: FloatArray  # (m,): the mean distance of each sample from its 10 nearest
+    least: float  # what is added to both means of a ratio
+    surprises: list[Surprise]
 
     @classmethod
     def learned(cls, scaling: Any, training: Training) -> tuple[View, FloatArray]:
@@ -129,9 +128,9 @@ def _read(found: Found, around: FloatArray, own: FloatArray | None, least: float
 class Known:
     """A classifier that tells known outliers from positives, as a part of the sum."""
 
-    classifier: Annotated[OutlierClassifier, FittedEstimator(("slabsvm.ensemble.known.OutlierClassifier",))]
+    classifier: OutlierClassifier
     surprise: Surprise
-    share: Annotated[float, Number(above=0.0)]
+    share: float
 
     def said(self, rows: Any) -> FloatArray:
         """Return the surprise of how unsure the classifier is that rows are no outliers, (n,)."""
@@ -152,7 +151,7 @@ def no_less(surprise: FloatArray) -> FloatArray:
 class Combination:
     """The function that gives validated rows minus their mean surprise, (n,)."""
 
-    views: Annotated[list[View], Many(least=1)]
+    views: list[View]
     known: Known | None  # it takes the last view's rows
 
     def __call__(self, X: Any) -> FloatArray:
@@ -224,12 +223,12 @@ class CombinedModel(Model):
     """A combination with its threshold."""
 
     # p-values need them.
-    calibration_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
-    calibration_masses: Annotated[FloatArray | None, Array("rows", holds="any")]
-    combination: Annotated[Combination, INLINE]
-    sample: Annotated[IndexArray | None, Places("learned", below="rows")]
+    calibration_scores: FloatArray | None  # (n_samples,)
+    calibration_masses: FloatArray | None  # (n_samples,)
+    combination: Combination
+    sample: IndexArray | None  # (n_learned,): the rows that were learned; None for all
     one_point: bool  # whether all rows are equal
-    n_groups: Annotated[int | None, Number(least=2)]  # groups that set the threshold
+    n_groups: int | None  # groups that set the threshold
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""

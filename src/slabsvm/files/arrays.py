@@ -82,8 +82,8 @@ class Header:
     start: int  # where the values begin
 
     @classmethod
-    def of(cls, file: Any, name: str) -> Header:
-        """Read what stands before an array; raise ArrayError where it is not one of numbers."""
+    def of(cls, file: Any, name: str, kinds: str = "biuf") -> Header:
+        """Read what stands before an array; ArrayError where it holds objects, or is of no kind among these."""
         beginning = io.BytesIO(file.read(LONGEST_HEADER))
         try:
             shape, _, dtype = HEADERS[npy.read_magic(beginning)](beginning)
@@ -96,7 +96,7 @@ class Header:
             raise ArrayError(f"{name} claims a length below 0, or beyond all memory")
         if dtype.hasobject:
             raise ArrayError(f"{name} holds Python objects")
-        if dtype.kind not in "biuf":
+        if dtype.kind not in kinds:
             raise ArrayError(f"{name} holds values of the type {dtype.str!r}")
         return cls(dtype, shape, beginning.tell())
 

@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.objects import Array
 
 # What is usual is read off so many rows, or as many in between as have so many parts in all.
 USUAL_ROWS = (50, 500)
@@ -103,8 +102,8 @@ class Usual:
     """What the functions h_j of a model are at its training rows."""
 
     # (d,) each: the mean of each function, and its mean distance from that
-    means: Annotated[FloatArray, Array("d")]
-    spreads: Annotated[FloatArray, Array("d")]
+    means: FloatArray
+    spreads: FloatArray
 
     @classmethod
     def none(cls, spreads: FloatArray) -> Usual:

@@ -6,13 +6,13 @@ A support vector detector's is read off a program and its solution, which are he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import Solution
 from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.planes import LEAST_SIDE
 from slabsvm.fitted.threshold import Calibration
@@ -22,7 +22,7 @@ from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
-from slabsvm.runtime.objects import FOR_TRAINING, Array, Choice, Number, Places, cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.solvers.small import LeftOut
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
@@ -31,8 +31,6 @@ ROUNDING_UNITS = 1024
 # How far beyond samples that repeat and tie their plane is put, as a share of the slab's width: so far that they are at
 # the peak of the two-sided score, and not on the plane, where rounding would rank them.
 ROOM = 2 * LEAST_SIDE
-# How a fit may have ended, in words.
-STATUSES = tuple(status.name.lower().replace("_", " ") for status in Status)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +40,9 @@ class Model:
     offset: float  # the score from which on rows are accepted
     rounding: float  # by how much it was moved outwards, so that what lies on the boundary is inside
     # (n_samples,): what each training row scores without itself; None with calibration="training"
-    calibration_scores: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
+    calibration_scores: FloatArray | None
     # (n_samples,): how much each of these rows counts, in sum 1; and how many rows, or groups, all of them are worth
-    calibration_masses: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING] = None
+    calibration_masses: FloatArray | None = None
     calibration_worth: float = 0.0
     recall: float | None = None  # the share of new positives that it is expected to accept, and the standard error
     recall_error: float | None = None
@@ -208,10 +206,10 @@ class Unseen:
 class Support:
     """The training rows that hold the planes."""
 
-    rows: Annotated[IndexArray, Places("n_SV", below="rows")]  # (n_SV,)
-    coefficients: Annotated[FloatArray, Array("n_SV")]  # (n_SV,): beta of each row
+    rows: IndexArray  # (n_SV,)
+    coefficients: FloatArray  # (n_SV,): beta of each row
     # (n_SV,): which sample of the expansion each row is equal to
-    samples: Annotated[IndexArray, Places("n_SV", below="n_SV")]
+    samples: IndexArray
     share: float  # their share of all rows, by weight
 
 
@@ -225,8 +223,8 @@ class SupportVectorModel(KernelModel):
     support: Support
     boundary: dict[str, Any]  # the attributes that say where the boundary is, by their names
     # (n_samples,): the log kernel mass of rows that were held out, or of each training row without its group
-    calibration_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
-    n_learned: Annotated[int, Number(least=1)]  # the number of rows that were learned
+    calibration_log_mass: FloatArray | None
+    n_learned: int  # the number of rows that were learned
     squared_norm: float  # |w|^2
     # The share of training rows that the model accepts, which new rows that repeat these share.
     recall_of_learned: float
@@ -234,10 +232,10 @@ class SupportVectorModel(KernelModel):
     # training rows do each other.
     recall_of_repeats: float
     objective: float
-    gap: Annotated[float, Number(finite=False)]
-    relative_gap: Annotated[float, Number(finite=False)]
+    gap: float
+    relative_gap: float
     iterations: int
-    status: Annotated[str, Choice(STATUSES)]
+    status: str
     usual: Usual | None  # what each feature adds to training rows' positions, under a linear or an additive kernel
 
     @property

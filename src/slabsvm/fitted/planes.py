@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from slabsvm.dual.solution import Status
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
 from slabsvm.kernels.expansion import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.objects import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Below this share of the lower offset a row's distance is read off its kernel mass, not off its position.
@@ -77,7 +76,7 @@ class TwoSided:
     depth: float = LEAST_DEPTH  # what the score falls to beyond the outer plane, if positions level off
     # The least distance from a plane to the peak that scores are measured in: of a slab without width they would be
     # what rounding makes of positions.
-    least_unit: Annotated[float, Number(above=0.0)] = TINY
+    least_unit: float = TINY
 
     @property
     def unit(self) -> float:

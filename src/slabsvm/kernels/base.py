@@ -9,17 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.objects import FLOATS, Array
 
 # What is subtracted from every row: (d,), or None.
-Centre = Annotated[AnyFloatArray, Array("d", dtype=FLOATS)] | None
+Centre = AnyFloatArray | None
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120
 # Rows of a block off which a function's diagonal is read.
@@ -41,7 +40,7 @@ class WeightVector:
     """s(x) = sum_i c_i k(v_i, x) as <w, Phi(x)>, without the v_i, for a kernel whose feature map Phi is explicit."""
 
     kernel: Any  # Phi is what it prepares rows by
-    weights: Annotated[FloatArray, Array("d")]  # w
+    weights: FloatArray  # (d,): w
 
     @ONE_BLAS_THREAD
     def __call__(self, X: Rows) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,6 @@ from slabsvm import core
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
-from slabsvm.runtime.objects import Number
 
 # Bytes of a block that are computed at once: at 20,000 columns, 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower.
 TILE_BYTES = 2**25
@@ -42,7 +40,7 @@ class RBF(Kernel):
     |z|^2). Dense data are centred first: the exponent is off by about 4 eps gamma |x - c|^2.
     """
 
-    gamma: Annotated[float, Number(above=0.0)]
+    gamma: float
     centre: Centre = None  # c, subtracted from every row; None for sparse data, whose zeros it would destroy
     # Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact. For dense data alone.
     differences: bool = field(default=False, kw_only=True)

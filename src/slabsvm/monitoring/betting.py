@@ -35,20 +35,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.objects import Array, Number
 
 # Two for each row: one breaks ties, one says who leaves the bag.
 DRAWS = 2
 # Streams have no more rows than counts of them are exact in float64.
-COUNT = Number(most=2**53)
-SEED = Number(most=2**32)
 # No unit of ties is less than 2 to this power: smaller ones would not be exact, or be 0.
 LEAST_EXPONENT = -1000
 
@@ -57,10 +53,10 @@ LEAST_EXPONENT = -1000
 class Bag:
     """Scores to rank new ones among."""
 
-    scores: Annotated[FloatArray, Array("scores", holds="numbers", order="ascending")]
-    most: Annotated[int | None, Number(least=1)]  # the most scores that it holds; None is all
-    seed: Annotated[int, SEED]
-    n_ranked: Annotated[int, COUNT] = 0  # how many scores were ranked so far
+    scores: FloatArray
+    most: int | None  # the most scores that it holds; None is all
+    seed: int
+    n_ranked: int = 0  # how many scores were ranked so far
 
     @classmethod
     def of(cls, scores: FloatArray, most: int | None, seed: int) -> Bag:
@@ -136,11 +132,11 @@ PRIOR = 20.0
 class Wealth:
     """What bets have made so far, of one stream or of several at once, whose number is the leading shape "..."."""
 
-    n_rows: Annotated[int, COUNT]  # since stakes were first laid
-    log_wealth: Annotated[FloatArray, Array("bets", holds="numbers")]  # (..., n_bets): log A_k
+    n_rows: int  # since stakes were first laid
+    log_wealth: FloatArray  # (..., n_bets): log A_k
     # (..., n_memories, n_bins): the histograms
-    counts: Annotated[FloatArray, Array("memories bins", least=0)]
-    log_value: Annotated[FloatArray, Number(finite=False)]  # (...): log S
+    counts: FloatArray
+    log_value: FloatArray  # (...): log S
 
 
 @dataclass(frozen=True)
@@ -148,7 +144,7 @@ class Betting:
     """The bets and their stakes."""
 
     # (n_bins + 1,): of the histograms, from 0 to 1, in strictly increasing order
-    edges: Annotated[FloatArray, Array("edges", order="strictly ascending")]
+    edges: FloatArray
     proper: bool  # whether stakes sum to 1; otherwise each is 1
 
     def begun(self, shape: tuple[int, ...] = ()) -> Wealth:

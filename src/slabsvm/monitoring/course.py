@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
-from slabsvm.monitoring.betting import COUNT, Bag, Betting, Wealth
+from slabsvm.monitoring.betting import Bag, Betting, Wealth
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
-from slabsvm.runtime.objects import Array, Many, Number
 
 # The values of l: a rate that is off by x is found soonest with l near x / (m (1 - m)).
 TILTS = np.geomspace(0.005, 8.0, 24)
@@ -56,14 +55,14 @@ class Rate:
 class Tally:
     """Yes and no in the blocks of a window."""
 
-    width: Annotated[int, Number(least=1)]  # rows of a block
-    block: Annotated[int, COUNT] = 0  # the number, from 0, of the block that the window begins with
+    width: int  # rows of a block
+    block: int = 0  # the number, from 0, of the block that the window begins with
     # In the window, but for the current block
-    rows: Annotated[int, COUNT] = 0
-    yes: Annotated[int, COUNT] = 0
+    rows: int = 0
+    yes: int = 0
     # In the current block
-    new_rows: Annotated[int, COUNT] = 0
-    new_yes: Annotated[int, COUNT] = 0
+    new_rows: int = 0
+    new_yes: int = 0
 
     def after(self, yes: bool) -> Tally:
         """Return the tally after one more row."""
@@ -121,8 +120,8 @@ MOST_POINTS = 1024
 class History:
     """Values at every `stride`-th row."""
 
-    stride: Annotated[int, Number(least=1)]
-    points: Annotated[FloatArray, Array("points values", holds="numbers")]
+    stride: int
+    points: FloatArray
 
     def after(self, row: int, values: tuple[float, ...]) -> History:
         """Return the history after a row, counted from 1."""
@@ -149,14 +148,14 @@ class Test:
 class Course:
     """What is known after a row."""
 
-    tests: Annotated[tuple[Test, ...], Many(least=1)]
+    tests: tuple[Test, ...]
     log_level: float  # the log wealth at which a test raises an alarm
     tallies: tuple[Tally, ...]  # one for each of RATES
     history: History  # of each point the row's number, each test's log wealth, and each tally's counts
     # Rows and alarms, and the row, from 1, of the first alarm, or the last where tests start anew; 0 for none
-    n_rows: Annotated[int, COUNT] = 0
-    n_alarms: Annotated[int, COUNT] = 0
-    alarm_row: Annotated[int, COUNT] = 0
+    n_rows: int = 0
+    n_alarms: int = 0
+    alarm_row: int = 0
 
     @classmethod
     def begun(cls, tests: Sequence[Test], log_level: float, width: int) -> Course:

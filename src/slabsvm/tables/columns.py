@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import cached_property, partial
 from math import isnan
 from numbers import Real
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
-from slabsvm.runtime.objects import Choice
-from slabsvm.tables.texts import COMMAS, POINTS, WRITINGS, as_number, is_placeholder, number_of, numbers_of
+from slabsvm.tables.texts import COMMAS, POINTS, as_number, is_placeholder, number_of, numbers_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -440,7 +439,7 @@ class Numbers(Column):
     # The least and the largest
     low: float
     high: float
-    writing: Annotated[str, Choice(WRITINGS)]  # how texts are read as numbers
+    writing: str  # how texts are read as numbers
 
     @classmethod
     def learned(cls, cells: Cells, *, boolean: bool, writing: str = ".") -> Numbers:

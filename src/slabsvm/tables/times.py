@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
 from itertools import islice
-from typing import Annotated, Any
+from typing import Any
 from unicodedata import decimal
 
 import numpy as np
 import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.objects import Choice, Many
 from slabsvm.tables.columns import LEARNED, Cells, Column, Described, Encoded
 
 Fields = Any  # 7 of (n,)
@@ -132,7 +131,7 @@ class Times(Column):
     # Seconds since 1970: the first and the last that were learned
     start: float
     end: float
-    parts: Annotated[tuple[Annotated[str, Choice(PARTS)], ...], Many(least=1)]  # what is learned
+    parts: tuple[str, ...]  # what is learned
 
     @classmethod
     def learned(cls, cells: Cells, asked: Iterable[str]) -> Times:
