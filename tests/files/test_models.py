@@ -197,7 +197,10 @@ def test_the_trusted_types_are_those_that_models_are_made_of():
         packed = io.BytesIO()
         skops.io.dump(fitted(name), packed)
         found.update(skops.io.get_untrusted_types(data=packed.getvalue()))
-    assert found == set(TRUSTED)
+    assert found <= set(TRUSTED)
+    # Those of other libraries may be of one of their versions.
+    assert {name for name in TRUSTED if name.startswith("slabsvm.")} <= found
+    assert len(TRUSTED) == len(set(TRUSTED))
 
 
 def test_every_class_is_kept():

@@ -31,6 +31,7 @@ from slabsvm.runtime.caller import load as load_extra
 TRUSTED = (
     "numpy.dtype",
     "scipy.sparse._csr.csr_array",
+    "sklearn.compose._column_transformer._RemainderColsList",  # of scikit-learn 1.6, a list
     "slabsvm.conformal.detector.ConformalDetector",
     "slabsvm.conformal.p_values.Ranking",
     "slabsvm.detectors.kernel_density.Density",
