@@ -14,8 +14,6 @@ from slabsvm.files import load, save
 from slabsvm.tables import TableError
 from slabsvm.tables.columns import cells_of, places_of
 from slabsvm.tables.plan import Rules, taken
-from slabsvm.tables.texts import number_of, writing_of
-from slabsvm.tables.texts import numbers_of as numbers_read
 
 N = 60
 DAYS = pd.date_range("2024-01-01 06:30", periods=N, freq="11h")
@@ -29,14 +27,14 @@ def column(values, name="c", **rules):
 
 TAKEN = {
     "numbers": (np.arange(N), "number"),
-    "decimal commas": ([f"{n},5" for n in range(N)], "decimal comma"),
+    "decimal commas": ([f"{n},5" for n in range(N)], "number as 1234,5"),
     "thousands": ([f"1.{n:03},5" for n in range(N)], "number as 1.234,5"),
     "thousands beside decimals": (["11.073", "2,5", "980"] * (N // 3), "number as 1.234,5"),
     "millions": (["1.234.567", "980"] * (N // 2), "number as 1.234,5"),
     "thousands with commas": ([f"1,{n:03}.5" for n in range(N)], "number as 1,234.5"),
     "thousands with commas beside decimals": (["11,073", "2.5", "980"] * (N // 3), "number as 1,234.5"),
-    "decimal commas of three digits": (["0,125", "2,555"] * (N // 2), "decimal comma"),
-    "decimal commas beside large numbers": (["1234,5", "2,555"] * (N // 2), "decimal comma"),
+    "decimal commas of three digits": (["0,125", "2,555"] * (N // 2), "number as 1234,5"),
+    "decimal commas beside large numbers": (["1234,5", "2,555"] * (N // 2), "number as 1234,5"),
     "numbers as texts": ([f"{n}.5" for n in range(N)], "number"),
     "numbers and marks of gaps": ([f"{n}" for n in range(N - 3)] + ["-", "n.a.", "#DIV/0!"], "number"),
     "durations": (pd.to_timedelta(np.arange(N), unit="h"), "number"),
@@ -55,7 +53,7 @@ TAKEN = {
     "identifiers with a gap": ([None, *(f"P-{n}" for n in range(1, N))], "identifier"),
     "names of which one is there twice": (["P-1", *(f"P-{n}" for n in range(1, N))], "text"),
     "long numbers": (2**62 + np.arange(N), "identifier"),
-    "amounts of money": ([f"{n} €" for n in range(N)], "text"),
+    "amounts of money": ([f"{n} €" for n in range(N)], "number in €"),
     "free texts": ([f"seen by operator {n}" for n in range(N)], "text"),
     "nothing": ([None] * N, "empty"),
     "lists": ([[1]] * N, "other"),
@@ -79,47 +77,6 @@ def test_whole_numbers_that_differ_below_such_a_name_are_identifiers_unless_they
 @pytest.mark.parametrize("name", ["width", "humid", "rapid", "nitro", "turno"])
 def test_other_names_do_not_look_like_those_of_identifiers(name):
     assert column(1000 + np.arange(N), name).described().kind == "number"
-
-
-@pytest.mark.parametrize(
-    ("text", "writing", "number"),
-    [
-        ("1.5", ".", 1.5),
-        ("1,5", ".", None),
-        ("1,5", ",", 1.5),
-        ("-1,5e3", ",", -1500.0),
-        ("1.234,5", "1.234,5", 1234.5),
-        ("1.234", "1.234,5", 1234.0),
-        ("0.234", "1.234,5", 0.234),
-        ("1.234", "1234", 1234.0),
-        ("1,234", "1,234.5", 1234.0),
-        ("1.23", "1.234,5", 1.23),
-        ("1,234.5", "1,234.5", 1234.5),
-        ("1_000", ".", None),
-        (True, ",", None),
-        (7, ",", 7.0),
-    ],
-)
-def test_numbers_are_read_by_their_writing(text, writing, number):
-    assert number_of(text, writing) == number
-    expected = [1.0, np.nan if number is None else number]
-    np.testing.assert_array_equal(numbers_read(["1", text], writing), expected)
-
-
-@pytest.mark.parametrize(
-    ("first", "late", "writing"),
-    [
-        ("1,5", "1.234,5", "1.234,5"),
-        *(("1,5", late, ",") for late in ("1,234,567", "n.a.", "-", "1234", "1,234", "x")),
-        ("1,234", "1.234,5", "1.234,5"),
-        ("1,234", "1,234,567", "1,234.5"),
-        *(("1,234", late, "?,") for late in ("n.a.", "-", "1,234", "x")),
-        ("1,234", "1234", ","),
-    ],
-)
-def test_numbers_behind_the_first_thousand_have_a_say_in_how_all_are_written(first, late, writing):
-    texts = [*[first] * 1200, late]
-    assert writing_of(texts, np.ones(len(texts), dtype=np.intp)) == writing
 
 
 @pytest.mark.parametrize("what", ["moments", "moments with a zone", "ISO", "with points", "with slashes"])
@@ -186,7 +143,7 @@ def test_the_plan_is_a_line_for_each_column_and_says_what_is_wrong():
     assert kinds == {
         "part_id": "identifier",
         "time": "time",
-        "width": "decimal comma",
+        "width": "number as 1234,5",
         "weight": "?",
         "note": "text",
         "empty": "empty",
@@ -290,17 +247,13 @@ def test_points_that_nothing_tells_are_decimal_points_with_a_warning_and_commas_
 def test_whole_numbers_in_a_table_of_decimal_commas_may_come_back_as_thousands():
     table = pd.DataFrame({"a": BESIDE[","], "n": np.arange(N) + 940})
     encoder = TableEncoder().fit(table)
-    assert [line[1] for line in encoder.plan().lines()] == ["decimal comma", "number"]
+    assert [line[1] for line in encoder.plan().lines()] == ["number as 1234,5", "number as 1.234,5"]
     assert encoder.transform(pd.DataFrame({"a": ["1,5"], "n": ["1.005"]}))[0, 1] == 1005
     assert encoder.transform(pd.DataFrame({"a": ["1,5"], "n": [950]}))[0, 1] == 950
 
 
-def test_numbers_with_a_unit_are_left_out_with_what_would_make_numbers_of_them():
+def test_numbers_with_a_unit_are_learned_and_one_of_another_is_named():
     for text, unit in (("{} kg", "kg"), ("€{}", "€"), ("{}°C", "°C")):
-        assert f"learned as numbers without '{unit}'" in column([text.format(n) for n in range(N)]).described().done
-    assert "without" not in column([f"{n} kg" for n in range(N - 1)] + ["3 lb"]).described().done
-
-
-def test_blanks_in_a_cell_take_no_time_of_their_square():
-    assert writing_of(["1 %" + " " * 100_000], np.ones(1, dtype=np.intp)) == "1.5%"
-    assert writing_of(["1" + " " * 100_000 + "kg"] * 100, np.ones(100, dtype=np.intp)) is None
+        assert column([text.format(n) for n in range(N)]).described().kind == f"number in {unit}"
+    with pytest.raises(TableError, match=r"Row 60, column 'c': '3 lb' stands among numbers"):
+        column([f"{n} kg" for n in range(N - 1)] + ["3 lb"])

@@ -24,6 +24,7 @@ from slabsvm.command.terminal import (
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
+    from slabsvm.files.tables import Reading
     from slabsvm.tables import TableEncoder
     from slabsvm.tables.plan import Plan
 
@@ -52,9 +53,10 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
 
     with plain_errors(), about(table):
         with kept_warnings() as texts:
-            content, encoder = read(table, options)
+            content, encoder, how = read(table, options)
             plan = encoder.planned(content)
             plan = plan if options["id"] else plan.naming()
+            texts += how.said
         if as_json:
             say_json({"table": str(table), **facts_of(plan), "warnings": texts})
         else:
@@ -65,11 +67,24 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
             raise refused(plan.errors)
         if not as_json:
             warn(texts)
-            say(f"\nNothing is wrong. This command learns the table:\n  {learning_line(table)}")
+            say(f"\nThis command learns the table:\n  {learning_line(table)}\n")
+            say(not_learned(plan))
 
 
-def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:
-    """Return the table of a file, and the encoder of the options; TableError where it is no such table."""
+def not_learned(plan: Plan) -> str:
+    """Return which columns are not learned, and what each is, in a line."""
+    learned = {column.name for column in plan.columns}
+    kinds = {one.name: one.taken_for for one in plan.left_out} | plan.aside
+    rest = [f"{name} ({kinds.get(name, 'not asked for')})" for name in plan.names if name not in learned]
+    n_columns = counted(len(plan.names), "column")
+    if not rest:
+        return f"All {n_columns} {'is' if len(plan.names) == 1 else 'are'} learned."
+    verb = "is" if len(rest) == 1 else "are"
+    return f"{len(rest):,} of {n_columns} {verb} not learned: {', '.join(printable(rest))}."
+
+
+def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder, Reading]:
+    """Return the table of a file, the encoder of the options, and how it was read; TableError where it is no table."""
     from slabsvm.files.tables import whole
     from slabsvm.tables import TableError
 
@@ -79,7 +94,7 @@ def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:
         raise TableError(
             f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from. Give more rows"
         )
-    return table, encoder_of(options)
+    return table, encoder_of(options), how
 
 
 def lines_of(plan: Plan, most: int | None = None) -> list[str]:

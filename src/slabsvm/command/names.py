@@ -9,7 +9,7 @@ from typing import Any
 from slabsvm.command.terminal import printable, say
 from slabsvm.tables.columns import Numbers, cells_of, names_of, places_of
 from slabsvm.tables.encoder import TableEncoder, require_columns
-from slabsvm.tables.texts import NO_MARKS
+from slabsvm.tables.numbers import PLAIN
 
 
 @dataclass
@@ -49,12 +49,13 @@ def columns_read(names: RowNames) -> dict[str, Any]:
     texts = [
         column.name
         for column in encoder.columns_
-        if not (isinstance(column, Numbers) and column.writing in (None, ".", NO_MARKS))
+        if not (isinstance(column, Numbers) and column.form == PLAIN and not column.unit and not column.percent)
     ]
     # A column that is learned, too, has gaps.
     ids = {names.column} - {None, *(column.name for column in encoder.columns_)}
     texts += filter(None, [names.column])
-    return {"texts": texts, "ids": ids, "n_columns": len(encoder.feature_names_in_)}
+    known = {"texts": texts, "ids": ids, "n_columns": len(encoder.feature_names_in_)}
+    return {**known, "encoding": getattr(encoder, "encoding_", None)}
 
 
 def say_further(names: RowNames) -> None:

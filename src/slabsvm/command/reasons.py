@@ -11,7 +11,7 @@ import numpy as np
 
 from slabsvm.command.terminal import printable
 from slabsvm.tables.columns import Column, Numbers
-from slabsvm.tables.texts import COMMA_WRITINGS, number_of
+from slabsvm.tables.numbers import PLAIN, numbers_of
 
 if TYPE_CHECKING:
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -40,7 +40,9 @@ class Reason:
     nearest_rows: float  # the median of the column over the learned rows nearest in the others; NaN if nobody says
     part: float  # its part in what speaks against the row
     how: str  # one of the five above
-    writing: str = "."  # how numbers of the column are written, one of `texts.WRITINGS`
+    form: str = PLAIN  # how numbers of the column are written, one of `numbers.FORMS`
+    unit: str = ""  # what stands beside them
+    percent: bool = False
 
     def said(self) -> str:
         """Return COLUMN=CELL, nearest rows NUMBER (PART)."""
@@ -48,10 +50,11 @@ class Reason:
 
     def against(self) -> str:
         """Return what the nearest rows have, as the end of a sentence; "" where it is what was found."""
-        found, nearest = number_of(self.cell, self.writing), short(self.nearest_rows)
-        if np.isnan(self.nearest_rows) or (found is not None and short(found) == nearest):
+        found, nearest = numbers_of([self.cell], self.form, self.unit)[0], short(self.nearest_rows)
+        if np.isnan(self.nearest_rows) or short(found) == nearest:
             return ""
-        return f", nearest rows {nearest.replace('.', ',') if self.writing in COMMA_WRITINGS else nearest}"
+        nearest = f"{short(100 * self.nearest_rows)}%" if self.percent else nearest
+        return f", nearest rows {nearest.replace('.', self.form[-2])}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,9 @@ class ReasonCounts:
         # Among numbers a text may stand for an empty cell.
         read = [one.read(of) if number else of for one, of, number in zip(self.columns, cells, numeric, strict=True)]
         beyond = [_beyond(column, of_column) for column, of_column in zip(self.columns, read, strict=True)]
-        writings = [getattr(column, "writing", None) or "." for column in self.columns]
+        writings = [
+            (column.form, column.unit, column.percent) if isinstance(column, Numbers) else () for column in self.columns
+        ]
         for number, (row, places) in enumerate(zip(numbers.tolist(), order.tolist(), strict=True)):
             reasons = [
                 Reason(
@@ -120,7 +125,7 @@ class ReasonCounts:
                     else NEVER_SEEN
                     if unseen[number, place]
                     else WAYS[beyond[place][number]],
-                    writings[place],
+                    *writings[place],
                 )
                 for place in places
                 if blame[number, place] >= LEAST

@@ -91,6 +91,7 @@ def score(
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
+        from slabsvm.command.check import not_learned
         from slabsvm.command.names import RowNames, columns_read, say_columns
         from slabsvm.command.report import Histogram, drift_monitor, drift_said, page
         from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
@@ -116,7 +117,7 @@ def score(
             write_whole(html, page(run, histogram, drift_said(drift), name=table.name, model=model.name))
         if not run.ended:
             say(f"The output was closed: {counted(run.rows, 'row')} were read, and no more.", err=True)
-        warn(texts)
+        warn([*texts, *how.said])
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
@@ -127,6 +128,7 @@ def score(
                 say(line, err=True)
             if html is not None:
                 say(f"{drift_said(drift)} Wrote {named(html)}.", err=True)
+            say(not_learned(pipeline[0].plan()), err=True)
         if too_many:
             say(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
             raise SystemExit(TOO_MANY_REJECTED)

@@ -36,7 +36,8 @@ STATUSES = (
 )
 # Texts from below name a parameter in brackets, of which the command has an option.
 PARAMETER = re.compile(
-    r"\((array|categories|columns|decimal|drop|encoding|format|gaps|id|keep|missing|separator|weight)\)|\(no header\)"
+    r"\((array|categories|columns|day-first|decimal|drop|encoding|format|gaps|id|keep|missing|month-first|separator|sheet"
+    r"|skip-rows|weight)\)|\(no header\)"
 )
 # Options of which one value holds: the last.
 ONCE = {"--separator", "--decimal", "--encoding", "--format"}
