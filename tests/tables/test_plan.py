@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -85,8 +86,10 @@ def test_times_become_points_on_circles_however_they_are_written(what):
     names = ["t hour (cos)", "t hour (sin)", "t weekday (cos)", "t weekday (sin)", "never met"]
     assert list(found.get_feature_names_out()) == names
     rows = found.transform(pd.DataFrame({"t": TAKEN[what][0]}))
-    hours = 2 * np.pi * (DAYS.hour + DAYS.minute / 60) / 24
-    days = 2 * np.pi * DAYS.day_of_week / 7
+    # Moments with a zone are instants.
+    moments = TAKEN[what][0].tz_convert("UTC") if what == "moments with a zone" else DAYS
+    hours = 2 * np.pi * (moments.hour + moments.minute / 60) / 24
+    days = 2 * np.pi * moments.day_of_week / 7
     expected = [np.cos(hours), np.sin(hours), np.cos(days), np.sin(days), 0 * hours]
     np.testing.assert_allclose(rows, np.transpose(expected), atol=1e-12)
 
@@ -257,3 +260,90 @@ def test_numbers_with_a_unit_are_learned_and_one_of_another_is_named():
         assert column([text.format(n) for n in range(N)]).described().kind == f"number in {unit}"
     with pytest.raises(TableError, match=r"Row 60, column 'c': '3 lb' stands among numbers"):
         column([f"{n} kg" for n in range(N - 1)] + ["3 lb"])
+
+
+def taken_for(values, name="c", **rules):
+    found = column(values, name, **rules)
+    return found.described().kind, found
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "kind"),
+    [
+        (["2:47:29", "2:04:50", "1:18:01"] * 20, "c", "number as h:mm:ss"),
+        (["02:47", "12:04", "23:18"] * 20, "dauer", "number as h:mm:ss"),
+        (["02:47", "12:04", "47:18"] * 20, "c", "number as h:mm:ss"),
+        (["02:47", "12:04", "23:18"] * 20, "c", "time"),
+        ([f"2025-01-{day:02d}T12:00:00+02:00" for day in range(1, 29)], "c", "time"),
+        (np.arange(60) * 3600 + 1735689600, "ts", "Unix time"),
+        (np.arange(60) * 3600_000 + 1735689600000, "created_at", "Unix time"),
+        (np.arange(60) * 3600 + 1735689600, "amount", "number"),
+        (["01067", "50667", "80331"] * 20, "zip", "category"),
+        (["0", "50667", "80331"] * 20, "n", "number"),
+        (["4.46%", "0.0513", "5 %"] * 20, "c", "percent"),
+    ],
+)
+def test_codes_durations_percents_and_moments_of_all_kinds(values, name, kind):
+    assert taken_for(values, name)[0] == kind
+
+
+def test_zones_are_told_apart():
+    texts = ["2025-01-01T12:00:00+02:00", "2025-01-15T10:00:00Z", "2025-01-29T05:30:00-04:30"]
+    found = column(texts * 20)
+    seconds = found.read(cells_of(pd.DataFrame({"c": texts}), {"c": 0}, "c")).values
+    assert (seconds % 86400 == 10 * 3600).all()
+
+
+def test_dates_of_which_nothing_tells_the_order_are_refused_with_both_readings():
+    texts = ["04/07/2025", "03/08/2025", "11/03/2025"] * 20
+    with pytest.raises(TableError, match="'04/07/2025' may be 2025-07-04 or 2025-04-07, and no other date") as refused:
+        column(texts)
+    assert refused.value.remedy == ("day-first", "")
+    assert column(texts, day_first=True).day_first
+    assert not column(texts, day_first=False).day_first
+    assert column([*texts, "13/01/2025"]).day_first
+    assert not column([*texts, "01/13/2025"]).day_first
+    # Nothing is doubtful where day and month are one, or where points part them.
+    column(["01/01/2025", "02/02/2025"] * 30)
+    assert column([text.replace("/", ".") for text in texts]).day_first
+
+
+def test_categories_that_differ_by_blanks_or_case_are_one():
+    found = column(["Ja", "ja", "JA ", "Nein", "Ja"] * 12)
+    assert found.levels == ("Ja", "Nein")
+    assert "'Ja', 'ja', 'JA ' are one" in found.statement()
+    encoder = TableEncoder().fit(pd.DataFrame({"c": ["Ja", "ja", "Nein"] * 20}))
+    rows = encoder.transform(pd.DataFrame({"c": [" jA", "NEIN", "nie"]}))
+    np.testing.assert_array_equal(rows[:, :2], [[1, 0], [0, 1], [0, 0]])
+    assert rows[:, 2].tolist()[:2] == [0, 0]
+
+
+@pytest.mark.parametrize("code", [-9999, -999, 999, 99999])
+def test_a_code_for_no_value_is_named(code):
+    values = [code, *np.linspace(18.6, 22.4, 59)]
+    with pytest.warns(
+        UserWarning, match=rf"Column 'c' holds {code}, which is far from all its other numbers.*\(gaps\)"
+    ):
+        TableEncoder().fit(pd.DataFrame({"c": values}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder(gaps=[str(code)]).fit(pd.DataFrame({"c": values}))
+        TableEncoder().fit(pd.DataFrame({"c": np.linspace(code - 500, code, 60)}))
+
+
+@pytest.mark.parametrize(
+    ("good", "new", "cause"),
+    [
+        (
+            ["1.5", "2.25"],
+            ["1,5", "2,75"],
+            "The decimal mark has changed: numbers are written as 1234,5, and were as 1234.5",
+        ),
+        (["$1.50", "$2.25"], ["€1.50", "€2.75"], r"The unit has changed: it is '€', and was '\$' before"),
+        (["13/01/2025", "14/02/2025"], ["01/13/2025", "02/14/2025"], "The month comes first in it, and the day did"),
+    ],
+)
+def test_a_table_whose_writing_has_changed_is_told_so(good, new, cause):
+    encoder = TableEncoder(times=["elapsed"]).fit(pd.DataFrame({"c": good * 20}))
+    with pytest.raises(TableError, match=cause):
+        encoder.transform(pd.DataFrame({"c": new}))

@@ -56,9 +56,9 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
             content, encoder, how = read(table, options)
             plan = encoder.planned(content)
             plan = plan if options["id"] else plan.naming()
-            texts += how.said
+        said = [*texts, *how.said]
         if as_json:
-            say_json({"table": str(table), **facts_of(plan), "warnings": texts})
+            say_json({"table": str(table), **facts_of(plan), "warnings": said})
         else:
             say(f"{named(table)}: {counted(plan.n_rows, 'row')}, {counted(len(plan.names), 'column')}\n")
             for line in lines_of(plan):
@@ -66,7 +66,7 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
         if plan.errors:
             raise refused(plan.errors)
         if not as_json:
-            warn(texts)
+            warn(said)
             say(f"\nThis command learns the table:\n  {learning_line(table)}\n")
             say(not_learned(plan))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,12 +33,11 @@ N_LINES = 20
 MOST_NAMES = 0.5
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-# Encodings of texts without a mark that are no UTF-8, the likely ones first: Western and Central European, Cyrillic,
-# Greek, Turkish, of DOS and of the Mac, and those of East Asia.
-ENCODINGS = (
-    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp850", "mac_roman", "koi8_r", "shift_jis", "gb18030"),
-    *("big5", "euc_kr", "euc_jp"),
-)
+# Encodings of texts without a mark that are no UTF-8, the likely ones first: where letters stand beside those of ASCII,
+# as in Western and Central Europe; and where whole words are of others.
+MIXED = ("cp1252", "cp1250", "cp850", "mac_roman", "cp1254")
+OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
+BESIDE_ASCII, IN_WORDS = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]"), re.compile(rb"[\x80-\xff]{2,}")
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 STRAY_QUOTE = "line {line:,}: a quote is not closed, or stands inside of a cell"
 _LIMIT = Lock()
@@ -94,12 +94,16 @@ class Records:
         cells, ends = self._first_records(first)
         place = place_of_header(cells) if header else 0
         width = width_of(cells[place:])
+        # A separator may end each line but that of the names.
+        open_ended = len(cells[place]) == width - 1 and not any(
+            row[-1] for row in cells[place + 1 :] if len(row) == width
+        )
         self._first: Block | None = first
         if not header:
             self.names = [f"x{place}" for place in range(width)]
             return
         self._tell_above(cells[:place])
-        self.names = names_of_header(cells[place], width, say)
+        self.names = names_of_header([*cells[place], *[""] * open_ended], say)
         self._refuse_names(cells[place])
         start = 0 if place == 0 else ends[place - 1]
         name, mark, _ = first.content[start : ends[place]].lstrip(b"\r\n").partition(self.separator.encode())
@@ -282,20 +286,21 @@ def encoding_of(content: bytes) -> str:
     """Return the encoding of a text by its first bytes: UTF-8 where it is that, and otherwise the likeliest."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(content)
-    except UnicodeDecodeError:
-        return _likely(content)
+    except UnicodeDecodeError as error:
+        # Below letters in UTF-8 a line may be damaged.
+        return "utf-8" if not content[: error.start].isascii() else _likely(content)
     return "utf-8"
 
 
 def _likely(content: bytes) -> str:
     from charset_normalizer import from_bytes
 
-    lines = [line for line in content.split(b"\n") if not line.isascii()][: 50 * N_LINES]
-    best = from_bytes(b"\n".join(lines), cp_isolation=list(ENCODINGS), preemptive_behaviour=False).best()
-    found = "cp1252" if best is None else str(best.encoding)
-    # Of Western texts several are as likely, among them those of DOS and of the Mac.
-    with_all = [one for one in ENCODINGS if best is not None and one in best.could_be_from_charset]
-    return with_all[0] if with_all else found
+    text = b"\n".join([line for line in content.split(b"\n") if not line.isascii()][: 50 * N_LINES])
+    known = MIXED if len(BESIDE_ASCII.findall(text)) >= len(IN_WORDS.findall(text)) else OTHER_SCRIPTS
+    best = from_bytes(text, cp_isolation=list(known), preemptive_behaviour=False).best()
+    # Of several that read the text alike the likeliest.
+    alike = () if best is None else {best.encoding, *best.could_be_from_charset}
+    return next((one for one in known if one in alike), known[0])
 
 
 def place_of_header(cells: Sequence[Sequence[str]]) -> int:
@@ -312,9 +317,8 @@ def width_of(cells: Sequence[Sequence[str]]) -> int:
     return Counter(map(len, cells[1:] or cells)).most_common(1)[0][0]
 
 
-def names_of_header(cells: Sequence[str], width: int, say: Callable[[str], object]) -> list[str]:
+def names_of_header(names: Sequence[str], say: Callable[[str], object]) -> list[str]:
     """Return a name for each column: one without a name has its number, and of equal names all but the first, too."""
-    names = [*cells, *[""] * (width - len(cells) if len(cells) == width - 1 else 0)]
     if sum(map(bool, names)) <= len(names) / 2:
         named = listed([name for name in names if name], 5)
         raise TableError(f"the header, {named}, names few of {len(names):,} columns. Name all of them")

@@ -17,7 +17,7 @@ import numpy as np
 
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
-from slabsvm.files.records import AS_CSV, N_LINES, Block, Records, names_of_header, place_of_header, width_of
+from slabsvm.files.records import AS_CSV, N_LINES, Block, Records, names_of_header, place_of_header
 from slabsvm.runtime.caller import load
 from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
 from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
@@ -107,11 +107,8 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
     Raises TableError: the file is not such a table; slabsvm.ExtraMissingError: what reads the format is not installed;
     OSError.
     """
-    name = how.named(path)
-    if path == STANDARD and name not in STREAMS:
-        raise TableError(f"{name} cannot come from the standard input, where nobody can go back: give a file")
     first, last = 0, None
-    for piece in READERS[name](path, how):
+    for piece in _parts(path, how):
         n_rows = len(piece)
         kept = _kept(piece, first, how)
         first += n_rows
@@ -130,7 +127,7 @@ def whole(path: Path, how: Reading) -> Any:
         with _records(path, how) as records:
             table = _frame(records, list(records), how)
     else:
-        parts = list(READERS[how.named(path)](path, how))
+        parts = list(_parts(path, how))
         if not parts:
             raise TableError("it has no rows")
         table = parts[0] if len(parts) == 1 else _pandas().concat(parts, ignore_index=True)
@@ -142,6 +139,13 @@ def whole(path: Path, how: Reading) -> Any:
         what = f"row {n_rows:,} looks like a total: {total}. Leave it out (skip-rows)"
         raise TableError(what, remedy=("skip-rows", str(n_rows)))
     return table
+
+
+def _parts(path: Path, how: Reading) -> Iterator[Any]:
+    name = how.named(path)
+    if path == STANDARD and name not in STREAMS:
+        raise TableError(f"{name} cannot come from the standard input, where nobody can go back: give a file")
+    yield from READERS[name](path, how)
 
 
 def total_of(table: Any) -> str:
@@ -332,7 +336,6 @@ def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
                 lines=True,
                 chunksize=PIECE_CELLS // N_LINES,
                 dtype=False,
-                convert_dates=False,
                 encoding=how.encoding,
             )
             yield from reader
@@ -362,7 +365,7 @@ def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
         place = place_of_header(texts)
         for row in texts[:place]:
             how.say(f"The line above the header, {shown(' '.join(filter(None, row)))}, is left out.")
-        names = names_of_header(texts[place], width_of(texts), how.say)
+        names = names_of_header(texts[place], how.say)
         place += 1
     table = cells.iloc[place:].set_axis(names, axis=1).reset_index(drop=True)
     for column in names:
@@ -400,6 +403,8 @@ def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
     except (ValueError, OverflowError, IndexError):
         # With labels of any form, and indices in any order.
         try:
+            if b":" not in content:
+                raise ValueError("no line has a feature, as 3:1.5")
             X, _labels = load_svmlight_file(io.BytesIO(_plain_svmlight(content)), zero_based=False)
         except (ValueError, OverflowError, IndexError) as error:
             raise TableError(f"it is no svmlight file, whose features count from 1: {_first_line(error)}") from error
@@ -413,9 +418,11 @@ def _plain_svmlight(content: bytes) -> bytes:
     """Return lines of svmlight with 0 for each label, and features in increasing order."""
     lines = []
     for line in content.split(b"\n"):
-        pairs = [word for word in line.partition(b"#")[0].split() if word[:1].isdigit() and b":" in word]
-        if line.partition(b"#")[0].strip():
-            lines.append(b" ".join([b"0", *sorted(pairs, key=lambda pair: int(pair.partition(b":")[0]))]))
+        words = line.partition(b"#")[0].split()
+        pairs = [word.partition(b":") for word in words[1:] if not word.startswith(b"qid:")]
+        if words:
+            ordered = sorted(pairs, key=lambda pair: int(pair[0]))
+            lines.append(b" ".join([b"0", *map(b"".join, ordered)]))
     return b"\n".join(lines)
 
 
