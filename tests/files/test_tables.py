@@ -20,6 +20,9 @@ from slabsvm.files import records, tables
 from slabsvm.files.tables import Reading, pieces, whole
 from slabsvm.tables import TableEncoder, TableError
 
+# What is left out is warned of, which a test asks for.
+pytestmark = pytest.mark.filterwarnings("ignore:.* not learned")
+
 needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
 
 

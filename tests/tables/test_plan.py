@@ -16,6 +16,9 @@ from slabsvm.tables import TableError
 from slabsvm.tables.columns import cells_of, places_of
 from slabsvm.tables.plan import Rules, taken
 
+# What is left out is warned of, which a test asks for.
+pytestmark = pytest.mark.filterwarnings("ignore:.* not learned")
+
 N = 60
 DAYS = pd.date_range("2024-01-01 06:30", periods=N, freq="11h")
 
@@ -347,3 +350,18 @@ def test_a_table_whose_writing_has_changed_is_told_so(good, new, cause):
     encoder = TableEncoder(times=["elapsed"]).fit(pd.DataFrame({"c": good * 20}))
     with pytest.raises(TableError, match=cause):
         encoder.transform(pd.DataFrame({"c": new}))
+
+
+def test_what_is_left_out_is_warned_of():
+    table = pd.DataFrame(
+        {
+            "n": np.arange(N),
+            "note": [f"seen by {n}, at noon" for n in range(N)],
+            "day": pd.period_range("2025-01", periods=N, freq="D"),
+        }
+    )
+    table["list"] = [[n] for n in range(N)]
+    with pytest.warns(
+        UserWarning, match=r"^3 of 4 columns are not learned: note \(text\), day \(.*\), list \(other\)\.$"
+    ):
+        TableEncoder().fit(table)

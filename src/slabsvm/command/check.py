@@ -68,19 +68,7 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
         if not as_json:
             warn(said)
             say(f"\nThis command learns the table:\n  {learning_line(table)}\n")
-            say(not_learned(plan))
-
-
-def not_learned(plan: Plan) -> str:
-    """Return which columns are not learned, and what each is, in a line."""
-    learned = {column.name for column in plan.columns}
-    kinds = {one.name: one.taken_for for one in plan.left_out} | plan.aside
-    rest = [f"{name} ({kinds.get(name, 'not asked for')})" for name in plan.names if name not in learned]
-    n_columns = counted(len(plan.names), "column")
-    if not rest:
-        return f"All {n_columns} {'is' if len(plan.names) == 1 else 'are'} learned."
-    verb = "is" if len(rest) == 1 else "are"
-    return f"{len(rest):,} of {n_columns} {verb} not learned: {', '.join(printable(rest))}."
+            say(plan.not_learned())
 
 
 def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder, Reading]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.check import MOST_LINES, lines_of, not_learned, read
+from slabsvm.command.check import MOST_LINES, lines_of, read
 from slabsvm.command.options import FILE, Share, column_options, reading_of, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
@@ -120,7 +120,7 @@ def fit(
             lines.append(f"{n:,} of the learned rows would be rejected as new rows; the least normal: {few}")
         keep(model, output, facts, lines, texts, as_json=as_json)
         if not as_json:
-            say(not_learned(good.encoder.plan()))
+            say(good.encoder.plan().not_learned())
 
 
 @dataclass(frozen=True)

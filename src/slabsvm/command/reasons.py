@@ -94,7 +94,8 @@ class ReasonCounts:
         self.columns = columns
         self.blame = np.zeros(len(columns))  # the sum of their parts
         self.ways: list[Counter[str]] = [Counter() for _ in columns]
-        self.examples: dict[tuple[int, str], str] = {}
+        # By column and way, the cell that is furthest from the median, or the first, and how far that is
+        self.examples: dict[tuple[int, str], tuple[float, str]] = {}
         self.outliers: list[Outlier] = []  # those with the least decisions
 
     def add(
@@ -134,7 +135,9 @@ class ReasonCounts:
             if reasons:
                 first = reasons[0]
                 self.ways[places[0]][first.how] += 1
-                self.examples.setdefault((places[0], first.how), f"{first.cell} in row {row:,}{first.against()}")
+                away, key = _away(self.columns[places[0]], read[places[0]], number), (places[0], first.how)
+                if key not in self.examples or away > self.examples[key][0]:
+                    self.examples[key] = away, f"{first.cell} in row {row:,}{first.against()}"
         return found
 
     def keep(self, outliers: list[Outlier]) -> None:
@@ -149,7 +152,7 @@ class ReasonCounts:
         parts = self.blame / total
         heavy = [place for place in np.argsort(-np.round(parts, 2), kind="stable").tolist() if parts[place] >= LEAST]
         # A cell of the way in which the column rejects most rows.
-        cells = {place: self.examples[place, way] for place in heavy for way, _ in self.ways[place].most_common(1)}
+        cells = {place: self.examples[place, way][1] for place in heavy for way, _ in self.ways[place].most_common(1)}
         return [Driver(self.columns[at], float(parts[at]), self.ways[at], cells.get(at, "")) for at in heavy]
 
     def said(self) -> str:
@@ -163,6 +166,13 @@ def _beyond(column: Column, cells: Cells) -> IndexArray:
     if not isinstance(column, Numbers) or column.boolean:
         return np.zeros(len(cells.missing), dtype=np.intp)
     return np.asarray((cells.values > column.high).astype(np.intp) - (cells.values < column.low))
+
+
+def _away(column: Column, cells: Cells, row: int) -> float:
+    """Return how far a cell, as read, is from the median of its column; 0 where it is no number."""
+    if not isinstance(column, Numbers) or cells.missing[row]:
+        return 0.0
+    return abs(float(cells.values[row]) - column.median)
 
 
 def short(number: float) -> str:

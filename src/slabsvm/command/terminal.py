@@ -41,6 +41,7 @@ PARAMETER = re.compile(
 )
 # Options of which one value holds: the last.
 ONCE = {"--separator", "--decimal", "--encoding", "--format"}
+NOT_LEARNED = " not learned: "
 # So many letters of a name are shown.
 MOST_SHOWN = 60
 # Warnings of the libraries below are for programmers.
@@ -159,6 +160,9 @@ def kept_warnings() -> Iterator[list[str]]:
         yield texts
     for one in caught:
         text = with_options(str(one.message))
+        # What is not learned is said at the end.
+        if NOT_LEARNED in text:
+            continue
         if f"{one.category.__module__}.".startswith(OURS) and text not in texts:
             texts.append(text)
 

@@ -447,6 +447,7 @@ class Column(ABC):
 
     name: str
     n_missing: int  # how many of its cells were missing
+    counts: tuple[int, ...] = ()  # how many cells were in each bin, or of each category, and how many of none
 
     @abstractmethod
     def outputs(self) -> list[str]:
@@ -478,6 +479,8 @@ class Column(ABC):
 # What programs write for "no value" among numbers; how many times the others' span it is away.
 NINES = re.compile(r"-?9{2,6}(?:\.9+)?")
 FAR = 3.0
+# The bins of a column's histogram, and the quantiles between which they are.
+N_BINS, WITHIN = 12, (0.01, 0.99)
 LEARNED, CONSTANT = "learned", "any other value is an outlier"
 
 
@@ -496,6 +499,7 @@ class Numbers(Column):
     unit: str = ""
     percent: bool = False
     code: float | None = None  # the least or the largest, where it may be a code for "no value"
+    edges: tuple[float, ...] = ()  # of the bins, between which most cells are
 
     @classmethod
     def learned(cls, cells: Cells, *, boolean: bool, writing: Writing | None = None) -> Numbers:
@@ -507,9 +511,14 @@ class Numbers(Column):
         if not len(found):
             raise cells.error("it has no value at all. Leave it out (drop)", remedy=("drop", quoted(cells.name)))
         low, high = float(found.min()), float(found.max())
+        first, last = np.quantile(found, WITHIN).tolist()
+        with np.errstate(over="ignore", invalid="ignore"):
+            edges = np.linspace(first, last, N_BINS + 1) if first < last else np.array([low])
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
+            counts=tuple(np.bincount(np.searchsorted(edges, found, side="right"), minlength=len(edges) + 1).tolist()),
+            edges=tuple(edges.tolist()),
             median=float(np.median(found)),
             constant=low == high,
             boolean=boolean,
@@ -534,6 +543,10 @@ class Numbers(Column):
         found = np.where(cells.missing, self.median, cells.values)
         unseen = (found != self.median) & self.constant
         return Encoded(found[:, None][:, : len(self.outputs())], unseen[:, None])
+
+    def bins_of(self, numbers: FloatArray) -> IndexArray:
+        """Return the bin of each number, (n,): the first is below all edges, and the last beyond."""
+        return np.searchsorted(np.asarray(self.edges), numbers, side="right")
 
     def described(self) -> Described:
         """Return the kind, the range and the median."""
@@ -603,6 +616,7 @@ class Categories(Column):
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
+            counts=(*counts[order].tolist(), 0),
             levels=tuple(cells.levels[order].tolist()),
             usual=int(counts[order].argmax()),
             singles=int((counts == 1).sum()),
@@ -617,17 +631,23 @@ class Categories(Column):
         """Return texts."""
         return cells.texts()
 
+    def codes_of(self, cells: Cells) -> IndexArray:
+        """Return the place of each text among the levels, (n,), and their number for one that was never met or is
+        missing.
+        """
+        assert cells.levels is not None
+        places, most = {plainly(level): place for place, level in enumerate(self.levels)}, len(self.levels)
+        return np.array([*(places.get(plainly(text), most) for text in cells.levels.tolist()), most])[cells.values]
+
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return a 1 at each cell's level, and zeros for a level that was never met."""
-        assert cells.levels is not None
-        places = {plainly(level): place for place, level in enumerate(self.levels)}
-        codes = np.array([*(places.get(plainly(text), -1) for text in cells.levels.tolist()), -1])[cells.values]
-        unseen = (codes < 0) & ~cells.missing
+        codes, most = self.codes_of(cells), len(self.levels)
+        unseen = (codes == most) & ~cells.missing
         if fill:
             codes[cells.missing] = self.usual
         values = np.zeros((len(codes), len(self.outputs())))
         if values.shape[1]:
-            known = np.flatnonzero(codes >= 0)
+            known = np.flatnonzero(codes < most)
             values[known, codes[known]] = 1.0
         return Encoded(values, unseen[:, None])
 

@@ -151,13 +151,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Warns
         -----
         DataDimensionalityWarning
-            If there are many categories, with fewer than five rows each.
+            If columns are left out that nobody has named, such as identifiers and free texts; and if there are many
+            categories, with fewer than five rows each.
         DataConversionWarning
             If a point may be a decimal point or stand between thousands.
         """
         found = self.planned(X)
         if found.errors:
             raise refused(found.errors)
+        if found.left_out:
+            warn(found.not_learned(), DataDimensionalityWarning)
         self.columns_, self.left_out_ = found.columns, found.left_out
         self.n_rows_ = found.n_rows
         self.n_features_in_ = len(found.names)

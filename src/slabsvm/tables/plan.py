@@ -40,6 +40,8 @@ LEADING_ZERO = re.compile(r"0\d+")
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
+# Columns that are named in a sentence.
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,20 @@ class Plan:
         found |= {error.column: ("?", "", "", "to be mended: see below") for error in self.errors if error.column}
         return [(name, *line) for name, line in found.items()]
 
+    def not_learned(self) -> str:
+        """Return which columns are not learned, and what each is, as a sentence."""
+        learned = {column.name for column in self.columns}
+        kinds = {one.name: one.taken_for for one in self.left_out} | self.aside
+        rest = [
+            f"{shown_plainly(name)} ({kinds.get(name, 'not asked for')})" for name in self.names if name not in learned
+        ]
+        n_columns = counted(len(self.names), "column")
+        if not rest:
+            return f"All {n_columns} are learned." if len(self.names) > 1 else "The column is learned."
+        more = f", and {len(rest) - MOST_NAMED:,} more" if len(rest) > MOST_NAMED else ""
+        verb = "is" if len(rest) == 1 else "are"
+        return f"{len(rest):,} of {n_columns} {verb} not learned: {', '.join(rest[:MOST_NAMED])}{more}."
+
     def naming(self) -> Plan:
         """Return the plan where the first identifier names the rows, as the command has it."""
         name = self.identifier()
@@ -128,6 +144,11 @@ class Plan:
     def identifier(self) -> str | None:
         """Return the first column that names each row, None where there is none."""
         return next((one.name for one in self.left_out if one.taken_for == "identifier" and not one.n_missing), None)
+
+
+def shown_plainly(name: str) -> str:
+    """Return a name in one line, without quotes."""
+    return shown(name)[1:-1]
 
 
 def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
