@@ -296,7 +296,7 @@ def _places(detector: ConformalDetector, graph: _Graph, given: Any) -> tuple[Any
     taken = graph.after(steps, given)
     new = _scored(inner, graph, taken)[0] - float(inner.offset_)
     if far.needs_mass(inner):
-        mass = _log_mass(inner.model_.expansion, graph.rows(taken))
+        mass = _refused(graph.rows(taken), _log_mass(inner.model_.expansion, graph.rows(taken)))
         new = _where(mass <= np.log(far.least_mass(inner)), mass + far.BEYOND, new)
     values, weights = detector.ranking_.values, detector.ranking_.weights
     count, unit = np.array([len(values)]), p_values.unit_of(values)
