@@ -1,8 +1,7 @@
 """A fitted model as an ONNX graph: what skl2onnx, which converts the steps of others, has to know of this package.
 
-A detector's formula is written on `_Tensor`s: operators and NumPy's ufuncs add the node that computes them, once for
-the same inputs. Whatever type rows have, it is computed in double precision. No tensor has more numbers than rows times
-samples, or rows times features, but for the differences of rows from their nearest neighbours.
+A detector's formula is written on `_Tensor`s, in float64: operators and NumPy's ufuncs add the node that computes them.
+No tensor has more numbers than rows times samples, or rows times features, but for differences from near samples.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.mixins import NDArrayOperatorsMixin
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -40,6 +38,8 @@ UFUNCS = {
     **{"minimum": "Min", "maximum": "Max", "isnan": "IsNaN", "bitwise_and": "And", "bitwise_or": "Or"},
     **{"less_equal": "LessOrEqual", "greater_equal": "GreaterOrEqual"},
 }
+# Steps that skl2onnx converts in float64, too: what they round to in float32 would part rows that repeat.
+EXACT = ("StandardScaler", "RobustScaler", "MinMaxScaler", "MaxAbsScaler", "PCA", "SimpleImputer", "NormalScores")
 # What a Scan adds to sums over the features so far: a term of x_j, (n, 1), and z_j, (1, m).
 SCANNED = """sum (double[n, m] _sum, double[n, 1] _x, double[1, m] _z) => (double[n, m] _next)
 {{ {term} _next = Add(_sum, _term) }}"""
@@ -57,7 +57,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     model : fitted detector of this package, or a pipeline that ends in one, or a search for either
         With a named kernel. skl2onnx converts the other steps of a pipeline.
     dtype : float32 or float64, default=float32
-        The type of the input, of other steps of a pipeline, and of the scores. Detectors compute in float64.
+        The type of input and scores. Detectors, scalers, PCA and SimpleImputer compute in float64, other steps in it.
     target_opset : int or None, default=None
         The version of ONNX's operators, from 18 to the newest that skl2onnx is tested with; None is 18.
 
@@ -75,8 +75,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     ValueError
         For another dtype or opset.
     """
-    # Of the operators, reductions take their axes as inputs from version 18 on.
-    dtype, oldest = np.dtype(dtype), 18
+    dtype, oldest = np.dtype(dtype), 18  # reductions take their axes as inputs from then on
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
     load("A file of ONNX", "onnx", "slabsvm[onnx]")
@@ -91,15 +90,14 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     steps, detector = unwrapped(model)
     whole, name = _Whole([*steps, ("detector", detector)]), type(model).__name__
     given = [("X", (FloatTensorType if dtype == np.float32 else DoubleTensorType)([None, whole.n_features_in_]))]
-    # In place of a Scaler skl2onnx subtracts and divides, as scikit-learn does.
-    return skl2onnx.to_onnx(whole, name=name, initial_types=given, target_opset=opset, black_op={"Scaler"})
+    return skl2onnx.to_onnx(whole, name=name, initial_types=given, target_opset=opset)
 
 
 def register_with_skl2onnx() -> None:
     """Teach skl2onnx this package's detectors and `NormalScores`, so that `skl2onnx.to_onnx` converts pipelines.
 
-    Outputs are those of `slabsvm.files.to_onnx`, which besides looks for infinite numbers before the first step: some
-    steps make finite ones of them. Raises slabsvm.ExtraMissingError without skl2onnx; the text says what to install.
+    `slabsvm.files.to_onnx` besides has scalers compute in float64, and refuses infinite numbers before the first step.
+    Raises slabsvm.ExtraMissingError without skl2onnx; the text says what to install.
     """
     load("A model in ONNX", "skl2onnx", "slabsvm[onnx]")
     from skl2onnx import update_registered_converter
@@ -196,36 +194,40 @@ class _Graph:
         name, kind = self.scope.get_unique_operator_name("Cast"), guess_proto_type(variable.type)
         self.container.add_node("Cast", [value.name], [variable.full_name], name=name, to=kind)
 
+    def fed(self, value: Any, kind: Any) -> Any:
+        """Return a new variable of skl2onnx that is a tensor."""
+        made = self.scope.declare_local_variable("rows", kind)
+        made.init_status(is_fed=True)
+        self.write(value, made)
+        return made
+
     def after(self, steps: Sequence[tuple[str, Any]], given: Any) -> Any:
-        """Return what steps make of a variable, one after the other: skl2onnx converts them in its type."""
+        """Return what steps make of a variable, one after the other: skl2onnx converts them in its type, or float64."""
         from skl2onnx import get_model_alias
-        from skl2onnx.common.data_types import guess_tensor_type
+        from skl2onnx.common.data_types import DoubleTensorType, guess_tensor_type
 
         if not steps:
             return given
         if any(isinstance(step, TableEncoder) for _, step in steps):
             raise TypeError(
-                "A TableEncoder has no form in ONNX, where rows are numbers. Convert the steps behind it, "
-                "to_onnx(model[1:]), and give the graph what it makes of a table, model[:1].transform(table)."
+                "A TableEncoder has no form in ONNX. Use to_onnx(model[1:]); give it model[:1].transform(table)."
             )
-        made = self.scope.declare_local_variable("rows", guess_tensor_type(given.type))
-        if isinstance(first := steps[0][1], SimpleImputer):
+        if all(type(step).__name__ in EXACT for _, step in steps):
+            given = self.fed(self.rows(given), DoubleTensorType(given.type.shape))
+        if isinstance(first := steps[0][1], SimpleImputer):  # skl2onnx's node is in no runtime in float64
             if first.add_indicator or np.isnan(first.statistics_).any():
                 raise TypeError("A SimpleImputer that adds features, or leaves some out, has no form in ONNX here.")
-            # skl2onnx's node for it is in no runtime in float64.
             rows, sought = self.rows(given), float(first.missing_values)
-            is_missing = np.isnan(rows) if np.isnan(sought) else rows == sought
-            self.write(_where(is_missing, first.statistics_.astype(np.float64), rows), made)
-            made.type.shape = given.type.shape
-            made.init_status(is_fed=True)
-            return self.after(steps[1:], made)
+            filled = _where(np.isnan(rows) if np.isnan(sought) else rows == sought, first.statistics_, rows)
+            return self.after(steps[1:], self.fed(filled, type(given.type)(given.type.shape)))
         operator = self.scope.declare_local_operator(get_model_alias(Pipeline), Pipeline(list(steps)))
+        made = self.scope.declare_local_variable("rows", guess_tensor_type(given.type))
         operator.inputs, operator.outputs = [given], [made]
         return made
 
 
 @dataclass(frozen=True, eq=False)
-class _Tensor(NDArrayOperatorsMixin):
+class _Tensor(np.lib.mixins.NDArrayOperatorsMixin):
     """A value of a graph, by its name there."""
 
     graph: _Graph
@@ -335,8 +337,7 @@ def _scaled(scaling: Any, rows: Any) -> Any:
     """Return what a view's scaling makes of rows, a StandardScaler or normal scores."""
     if not isinstance(scaling, ranks.NormalScores):
         return (rows - scaling.mean_) / scaling.scale_
-    # A value equals the last that it has reached, or lies in the gap behind it.
-    place, values = _reached(rows, scaling.values_), scaling.values_
+    place, values = _reached(rows, scaling.values_), scaling.values_  # on the last value reached, or in the gap behind
     last, scores = (np.concatenate([np.append(one[:1], one) for one in of]) for of in (values, scaling.scores_))
     found = _where(_take(last, place) == rows, _take(scores, place), _take(np.concatenate(scaling.gaps_), place))
     low, high = np.array([one[0] for one in values]), np.array([one[-1] for one in values])
@@ -491,8 +492,7 @@ def _(detector: kernel_pca.KernelPCADetector, rows: _Tensor) -> Any:
     projections = _sums(expansion, rows, leading - shares * fit.sums) - (fit.shift - fit.squared_mean * fit.sums)
     lengths = _row_squares(_image(fit.kernel, rows)) - 2.0 * _flat(_sums(expansion, rows, shares)) + fit.squared_mean
     errors = np.maximum(lengths - _row_squares(projections), 0.0)
-    # What is left of squares that overflow is infinitely far.
-    return -_where(np.isnan(errors), np.inf, errors)
+    return -_where(np.isnan(errors), np.inf, errors)  # what is left of squares that overflow is infinitely far
 
 
 @_score.register
