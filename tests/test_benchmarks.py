@@ -17,7 +17,6 @@ PAGES = {
     "additive": "results/additive-kernels.md",
     "default_fits": "results/left-out-scores.md",
     "explain": "developers/explanations.md",
-    "exported": "how-to/onnx.md",
     "family": "results/family.md",
     "groups": "results/groups.md",
     "known_outliers": "results/known-outliers.md",
