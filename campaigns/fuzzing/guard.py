@@ -157,8 +157,9 @@ def warnings_are_faults() -> None:
             for value in vars(module).values():
                 if isinstance(value, type) and issubclass(value, Warning) and value.__module__.startswith(name):
                     warnings.simplefilter("ignore", value)
-    # Of a column whose decimal mark nothing tells, or of which new rows will have values never seen.
-    from sklearn.exceptions import DataConversionWarning, DataDimensionalityWarning
+    # Of a column whose decimal mark nothing tells, or of which new rows will have values never seen; and of steps that
+    # another version of scikit-learn wrote.
+    from sklearn.exceptions import DataConversionWarning, DataDimensionalityWarning, InconsistentVersionWarning
 
-    for category in (DataConversionWarning, DataDimensionalityWarning):
+    for category in (DataConversionWarning, DataDimensionalityWarning, InconsistentVersionWarning):
         warnings.simplefilter("ignore", category)

@@ -16,6 +16,7 @@ MOST_FEATURES = 100
 def prepare(folder: Path) -> tuple[Callable[[bytes], object], tuple[type[BaseException], ...]]:
     """Prepare `load`, and decisions of what it returns."""
     import numpy as np
+    import skops.io  # noqa: F401 - it imports all of scikit-learn, parts of which unpickle their own tables
 
     from slabsvm import DriftMonitor
     from slabsvm.files import ModelFileError, load
