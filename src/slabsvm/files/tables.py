@@ -198,8 +198,8 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
         raise TableError("its rows are longer than its header")
     records.check(blocks, len(frame))
 
-    def written(names: list[str]) -> Any:
-        return pandas.read_csv(io.BytesIO(content), **common | {"dtype": str, "usecols": names})[names]
+    def written(names: list[str], most: int | None = None) -> Any:
+        return pandas.read_csv(io.BytesIO(content), **common | {"dtype": str, "usecols": names, "nrows": most})[names]
 
     if how.decimal == EITHER:
         _keep_thousands(frame, written, records.separator)
@@ -236,14 +236,20 @@ def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> 
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
     firsts = (cells.iloc[:N_FIRST].dropna().tolist() for _, cells in frame.items() if _is_text(cells))
     forms = (writing_of(some, np.ones(len(some), dtype=np.intp)) for some in firsts)
-    commas = any(form is not None and form.form[-2] == "," for form in forms)
-    if numbers and (separator == ";" or commas):
-        found = written(numbers)
-        for name in numbers:
-            counts = found[name].value_counts()
-            form = writing_of(counts.index.tolist(), counts.to_numpy())
-            if form is not None and (form.other or form.form != PLAIN):
-                frame[name] = found[name]
+    if not numbers or not (separator == ";" or any(form is not None and form.form[-2] == "," for form in forms)):
+        return
+    # What has one reading in the first rows has one in all.
+    for most in (N_FIRST, None):
+        found = written(numbers, most) if numbers else None
+        numbers = [name for name in numbers if _has_two_readings(found[name])]
+    for name in numbers:
+        frame[name] = found[name]
+
+
+def _has_two_readings(texts: Any) -> bool:
+    counts = texts.value_counts()
+    form = writing_of(counts.index.tolist(), counts.to_numpy())
+    return form is not None and (bool(form.other) or form.form != PLAIN)
 
 
 def _keep_zeros(frame: Any, written: Callable[..., Any], content: bytes) -> None:

@@ -84,7 +84,8 @@ def as_number(value: Any) -> float | None:
 
 def is_placeholder(value: Any) -> bool:
     """Return whether a text stands for an empty cell among numbers or times."""
-    return isinstance(value, str) and value.strip().lower() in PLACEHOLDERS
+    # None ends in a digit, as most numbers do.
+    return isinstance(value, str) and not value[-1:].isdigit() and value.strip().lower() in PLACEHOLDERS
 
 
 def read_numbers(values: Sequence[Any], form: str = PLAIN, unit: str = "") -> FloatArray:
@@ -112,8 +113,8 @@ def numbers_of(texts: Sequence[str], form: str = PLAIN, unit: str = "") -> Float
         text = "\n".join([one.replace("\n", " ") for one in texts])
     if not text.isascii():
         text = text.translate(ALIKE)
-    if "%" not in text and _invalid(form).search(text) is None:
-        return _floats(text, form)
+    if _invalid(form, unit).search(text) is None:
+        return _floats(text.replace(unit, "").replace(" ", "") if " " not in form else text.replace(unit, ""), form)
     bare = "\x01" r"\g<open>\g<sign>\g<second>\g<minus>\g<core>\g<percent>"
     text = _wrapped(unit).sub(bare, _with_single_blanks(text)).replace("\x01(", "-").replace("\x01", "")
     valid = _valid(form).fullmatch
@@ -180,8 +181,13 @@ def _number(form: str) -> str:
 
 
 @cache
-def _invalid(form: str) -> re.Pattern[str]:
-    return re.compile(rf"^(?!{_number(form)}$)", re.MULTILINE)
+def _invalid(form: str, unit: str) -> re.Pattern[str]:
+    """Return what finds the first line that is no number, with its unit before or behind it, or a percent sign."""
+    beside, number = re.escape(unit), _number(form)
+    money = (
+        rf"|(?:-?{beside} ?|{beside} ?-){number.removeprefix('[-+]?')}" if unit and re.fullmatch(MONEY, unit) else ""
+    )
+    return re.compile(rf"^(?!(?:{number}(?: ?(?:{beside}|%))?{money})$)", re.MULTILINE)
 
 
 @cache
@@ -231,21 +237,26 @@ def writing_of(texts: Sequence[str], counts: IndexArray) -> Writing | None:
         return None
     if len(there) > N_FIRST:
         # Beyond the first texts thousands may have marks.
-        every = [text for text, _ in there]
-        read = {form: numbers_of(every, form, unit) for form in FORMS if amounts[form] == amounts[best]}
-        unread = {form: int(np.isnan(found).sum()) for form, found in read.items()}
-        best = min(read, key=lambda form: unread[form])
-        names = every
+        names = [text for text, _ in there]
+        read = {best: numbers_of(names, best, unit)}
+        if np.isnan(read[best]).any():
+            read |= {form: numbers_of(names, form, unit) for form in FORMS if amounts[form] == amounts[best]}
+            best = min(read, key=lambda form: int(np.isnan(read[form]).sum()))
     other = ""
     if best in ("1234.5", "1234,5"):
         other = GROUPED["," if best == "1234.5" else "."]
-        other = other if _may_be_grouped(names, read[best], read.get(other), _marks(other)[0]) else ""
+        # What has one reading in the first texts has one in all.
+        few = names[:N_FIRST]
+        for some in (few, names)[: 1 + (len(names) > len(few))]:
+            if other:
+                numbers = (numbers_of(some, best, unit), numbers_of(some, other, unit))
+                other = other if _may_be_grouped(some, *numbers, _marks(other)[0]) else ""
     return Writing(best, unit, other)
 
 
-def _may_be_grouped(texts: Sequence[str], numbers: FloatArray, others: FloatArray | None, mark: str) -> bool:
+def _may_be_grouped(texts: Sequence[str], numbers: FloatArray, others: FloatArray, mark: str) -> bool:
     """Return whether marks that are read as decimal ones may stand between thousands, too."""
-    if others is None or np.isnan(others[~np.isnan(numbers)]).any():
+    if np.isnan(others[~np.isnan(numbers)]).any():
         return False
     marked = np.array([mark in text for text in texts], dtype=bool)
     small = np.abs(numbers[~marked & ~np.isnan(numbers)]) < FIRST_GROUPED

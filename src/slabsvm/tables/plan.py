@@ -30,13 +30,14 @@ from slabsvm.tables.times import PARTS, Times, is_unix, looks_like_times
 MOST_UNSEEN = 0.5
 # Each category is a coordinate of its own.
 MOST_LEVELS = 1000
+# Texts by which categories are told, for each that there may be.
+SPELLINGS = 10
 # Names of columns whose whole numbers, all different, name the rows.
 NAMES_OF_IDENTIFIERS = re.compile(
     r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$"
 )
 # Whole numbers of which one has a leading zero, as a postal code: names.
-CODES = re.compile(r"\d+")
-LEADING_ZERO = re.compile(r"0\d+")
+LEADING_ZERO = re.compile(r"\s*0\d")
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
@@ -217,8 +218,7 @@ def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
 
 def _are_codes(texts: Sequence[str]) -> bool:
     """Return whether all texts are digits, and one has a leading zero, which numbers would lose."""
-    codes = map(CODES.fullmatch, (text.strip() for text in texts))
-    return any(LEADING_ZERO.fullmatch(text.strip()) for text in texts) and all(codes)
+    return all(map(str.isdecimal, map(str.strip, texts))) and any(map(LEADING_ZERO.match, texts))
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
@@ -258,7 +258,8 @@ def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
 
 def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
-    joined = cells.alike()
+    # Spellings of a category are not that many.
+    joined = cells.alike() if len(cells.present) < SPELLINGS * MOST_LEVELS else cells
     levels, counts = joined.present, joined.counts
     many = len(levels) > MOST_LEVELS
     if kept and many:
