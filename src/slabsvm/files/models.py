@@ -156,7 +156,7 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str | type] = ()) ->
 
     Nothing that a file names is imported or called unless it is trusted: the classes of this package
     (`slabsvm.files.models.TRUSTED`), and what skops trusts, such as scikit-learn's estimators. Values are not checked:
-    load a stranger's file where a crash, or wrong answers, do no harm.
+    load a file from somebody else where a crash, or wrong answers, do no harm.
 
     Parameters
     ----------
