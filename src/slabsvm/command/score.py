@@ -161,7 +161,6 @@ def said(run: Run, table: Path, output: Path) -> list[str]:
     share = f"({run.share:.1%}){foretold}.{wrote}"
     from slabsvm.command.report import beyond_all
 
-    further = beyond_all(run)
-    share += f" {further}." if run.beyond else ""
+    further = f"{beyond_all(run)}." if run.beyond else ""
     rejected = f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected {share}"
-    return [rejected, *filter(None, [run.tally.said()])]
+    return [rejected, *filter(None, [further, run.tally.said()])]
