@@ -47,7 +47,7 @@ from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
 MOST_HELD = 100_000  # scores in the bag, of 8 bytes each: ranks are exact to 1e-5
 TIE_BITS = 30  # scores that differ by 2^-30 of their median size tie: other batches round products otherwise
-# Bets a, b, share: f(p) = 1 - share + share Beta(p; a, b). Scores fall, or a few far; they rise, or spread.
+# Bets a, b, share: f(p) = 1 - share + share Beta(p; a, b). Scores fall, or a few far; scores rise, or spread.
 BETS = (
     *((0.5, 1.0, 1.0), (0.8, 1.0, 1.0), (1.0, 1.5, 1.0), (0.1, 1.0, 0.1)),
     *((1.0, 0.5, 1.0), (1.0, 0.8, 1.0), (1.5, 1.0, 1.0), (0.7, 0.7, 1.0)),
@@ -57,8 +57,8 @@ SCALE = SHARE / beta(A, B)
 RESERVE_ROWS = 100.0  # three times as many halve the reserve; fewer find early changes sooner, and late ones later
 TILTS = np.geomspace(0.01, 8.0, 16)  # values of l: x above a rate m the best bound has l near x / (m (1 - m))
 MOST_DRAWN = 1024  # points to draw, of 40 bytes each: of that number every second one stays
-LEARNED_BY_CHANCE = 0.01  # nearly the probability with which rows that were not learned are taken for learned ones
-MOST_CORRELATION = 5.0  # standard deviations: rows in random order have more once in 3 million references
+LEARNED_BY_CHANCE = 0.001  # nearly the probability with which rows that were not learned are taken for learned ones
+MOST_CORRELATION = 5.0  # standard deviations of rows in random order; with two scores, one rare, .002 have more
 MOST_REPEATS = 1 / 3  # this times sqrt(n) of n learned rows may repeat others; of 300 rows .02 does no harm, .04 does
 HELD_OUT, LEFT_OUT = "held-out", "leave-one-out"
 ALARMS = "so an unchanged stream would raise alarms"
@@ -122,10 +122,11 @@ class DriftMonitor(BaseEstimator):
     Notes
     -----
     A reference that is not exchangeable with new rows raises false alarms. `fit` refuses what it can tell. It cannot
-    tell copies of rows, or rows of one group, in random order; rows that a detector of another library has learned, or
-    one of a file without training rows; and the order of calibration rows whose estimator has no leave-one-out scores.
-    A season of the stream is a change. The bounds hold whatever happens, for the mean over the window of each row's
-    probability of rejection, given all rows before it.
+    tell copies, or rows of one group, that come in random order, or that the estimator has learned without groups: the
+    order of calibration scores is not kept, and leave-one-out scores of one-class SVMs hide it. Nor does it know the
+    rows that a detector of another library has learned, or one of a file without training rows. A season of the stream
+    is a change. The bounds always hold, for the mean over the window of each row's probability of rejection, given all
+    rows before.
 
     References
     ----------
@@ -184,14 +185,14 @@ class DriftMonitor(BaseEstimator):
         check_is_fitted(self.estimator)
         refuse_classifier(final_detector(self.estimator), self)
         scores, self.reference_ = np.empty(0) if X is None else scored(self.estimator, X)[0], HELD_OUT
-        in_order = scores
         if groups is not None:
             _refuse_groups(groups, len(scores))
         _refuse_learned(self.estimator, X, named=groups is not None)
         if X is None:
-            scores, in_order, self.reference_ = own_scores(self.estimator)
+            scores, self.reference_ = own_scores(self.estimator)
+        else:
+            _refuse_order(scores)
         self._unit, self._seed, self._window = unit_of_ties(scores), seed_of(self.random_state), int(self.window)
-        _refuse_order(rounded(in_order, self._unit))
         self.n_reference_, random = len(scores), np.random.default_rng(self._seed)
         bag = random.choice(rounded(scores, self._unit), min(len(scores), MOST_HELD), replace=False)
         self._bag, self._wealth = np.sort(bag), np.zeros(len(BETS))  # the latter is A_k / S
@@ -314,25 +315,22 @@ def scored(estimator: Any, X: Any) -> tuple[FloatArray, BoolArray]:
     """Return what a fitted estimator decides each row by, (n,), and whether it accepts the row, (n,)."""
     found = answer(*final_estimator(estimator, X))
     if (unknown := np.isnan(found.values)).any():
-        raise ValueError(
-            f"Row {unknown.argmax()}, counted from 0, has the score NaN. Correct the row, or leave it out."
-        )
+        raise ValueError(f"Row {unknown.argmax()}, counted from 0, has the score NaN. Correct the row or leave it out.")
     return found.values, found.accepted
 
 
-def own_scores(estimator: Any) -> tuple[FloatArray, FloatArray, str]:
-    """Return a fitted estimator's scores of its own rows, scores in the rows' order, and the kind; or ValueError."""
+def own_scores(estimator: Any) -> tuple[FloatArray, str]:
+    """Return a fitted estimator's scores of its own rows, and of which kind they are; or ValueError."""
     model = final_detector(estimator)
     if isinstance(model, ConformalDetector):
         weights, share, kind = model.ranking_.weights, model.repeats_, HELD_OUT
         if (weights != np.floor(weights)).any():
             raise ValueError(f"The weights of the calibration rows are not counts. {GIVE_ROWS}.")
         scores = np.repeat(model.ranking_.graded(model.ranking_.values) - model.offset_, weights.astype(np.intp))
-        # Calibration scores are sorted: only the rows that were learned are in order.
-        in_order = getattr(final_detector(model.estimator_), "calibration_decisions_", np.zeros(1))
     else:
-        in_order = left_out_decisions(estimator, needed_by="A monitor without reference rows", remedy=f"{GIVE_ROWS}.")
-        scores, kind = in_order[np.isfinite(in_order)], HELD_OUT if model.model_.by_halves else LEFT_OUT
+        scores = left_out_decisions(estimator, needed_by="A monitor without reference rows", remedy=f"{GIVE_ROWS}.")
+        scores, kind = scores[np.isfinite(scores)], HELD_OUT if model.model_.by_halves else LEFT_OUT
+        _refuse_order(scores)
         _, copies = np.unique(model.learned_, return_counts=True)
         share = 1.0 - np.count_nonzero(copies == 1) / len(model.learned_)
     if share * len(scores) ** 0.5 > MOST_REPEATS:
@@ -340,7 +338,7 @@ def own_scores(estimator: Any) -> tuple[FloatArray, FloatArray, str]:
             f"{share:.0%} of the rows that the estimator has learned repeat others. New rows that repeat learned ones "
             f"score higher than its leave-one-out scores, {ALARMS}. {GIVE_ROWS}."
         )
-    return scores, in_order[np.isfinite(in_order)], kind
+    return scores, kind
 
 
 def _refuse_groups(groups: Any, n_rows: int) -> None:
@@ -367,7 +365,7 @@ def _refuse_learned(estimator: Any, X: Any, *, named: bool) -> None:
         if chance_of_pairs(model.learned_, own) < LEARNED_BY_CHANCE:
             raise ValueError(
                 f"{np.isin(own, model.learned_).sum():,} of the {len(own):,} reference rows were learned by the "
-                f"estimator. It scores these higher than new rows, {ALARMS}. {GIVE_ROWS}; or fit() alone, for its own scores."
+                f"estimator. It scores these higher than new rows, {ALARMS}. {GIVE_ROWS}, or none: fit()."
             )
     if hasattr(model, "estimator_"):
         taken = model.taken(rows) if X is not None and isinstance(model, ConformalDetector) else rows
@@ -391,7 +389,7 @@ def chance_of_pairs(learned: npt.NDArray[np.uint64], rows: npt.NDArray[np.uint64
 
 def _refuse_order(scores: FloatArray) -> None:
     """Raise ValueError for scores, in the order of their rows, that resemble the ones before beyond chance."""
-    ranks = rankdata(scores) - (len(scores) + 1) / 2
+    ranks = rankdata(rounded(scores, unit_of_ties(scores))) - (len(scores) + 1) / 2
     products, total = float(ranks[1:] @ ranks[:-1]), float(ranks @ ranks)
     # In random order the products have a mean of -total / n, and nearly a variance of total^2 / n.
     if (products + total / len(scores)) * len(scores) ** 0.5 > MOST_CORRELATION * total:
