@@ -93,7 +93,7 @@ def _fitted() -> Iterator[Any]:
     yield slabsvm.OpenSetClassifier().fit(X, y)
     yield slabsvm.OpenSetClassifier(classifier=SVC()).fit(X, y)
     yield slabsvm.DriftMonitor(calibrated).fit()
-    watched = slabsvm.DriftMonitor(slab().fit(X), run_length=20).fit(X)
+    watched = slabsvm.DriftMonitor(slab().fit(X)).fit(X + 0.5)
     watched.update(X)
     yield watched
     yield make_pipeline(SimpleImputer(add_indicator=True), MinMaxScaler(), slab(kernel="linear")).fit(X)
