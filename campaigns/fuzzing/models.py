@@ -88,7 +88,7 @@ def _fitted() -> Iterator[Any]:
     yield slabsvm.OpenSetClassifier().fit(X, y)
     yield slabsvm.OpenSetClassifier(classifier=SVC()).fit(X, y)
     yield slabsvm.DriftMonitor(calibrated).fit()
-    watched = slabsvm.DriftMonitor(slab().fit(X)).fit(X[:6] + 0.1)
+    watched = slabsvm.DriftMonitor(slab().fit(X)).fit(X + 0.5)
     watched.update(X)
     yield watched
     yield make_pipeline(SimpleImputer(add_indicator=True), MinMaxScaler(), slab(kernel="linear")).fit(X)

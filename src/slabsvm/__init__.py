@@ -2,7 +2,7 @@
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
 from those before it: runtime, data, kernels, gram, dual, solvers, fitted, detectors, conformal, ensemble, openset,
-monitoring, tables, display, files, command. The folder core holds C++, of which the module slabsvm.core is built.
+monitor, tables, display, files, command. The folder core holds C++, of which the module slabsvm.core is built.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slabsvm.ensemble.ranks import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
     from slabsvm.fitted.warnings import FitWarning
-    from slabsvm.monitoring.monitor import DriftMonitor
+    from slabsvm.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.caller import ExtraMissingError
     from slabsvm.tables.encoder import TableEncoder
@@ -56,7 +56,7 @@ HOMES = {
     "SVDD": "detectors.svdd",
     "AutoDetector": "ensemble.auto",
     "ConformalDetector": "conformal.detector",
-    "DriftMonitor": "monitoring.monitor",
+    "DriftMonitor": "monitor",
     "ExtraMissingError": "runtime.caller",
     "FitWarning": "fitted.warnings",
     "KernelDensityDetector": "detectors.kernel_density",

@@ -64,6 +64,6 @@ def test_loads_predictions_in_chunks_and_updates_of_a_monitor_leave_nothing_behi
     n_containers, n_bytes = growth(lambda: load(path).predict(new))
     assert n_containers < CYCLES
     assert n_bytes < X.nbytes
-    # The monitor's course has a record for each stretch of rows; its state is of bounded length.
+    # The monitor keeps scores, a window of rows and points to draw, all of bounded length.
     monitor = DriftMonitor(model).fit()
     assert growth(lambda: monitor.update(new[:200]))[1] < new[:200].nbytes

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from slabsvm.command.scoring import Answers, Run
-    from slabsvm.monitoring.monitor import DriftMonitor
+    from slabsvm.monitor import DriftMonitor
     from slabsvm.runtime.arrays import FloatArray
 
 N_BINS = 36
@@ -120,7 +120,7 @@ class Histogram:
 
 
 def drift_monitor(model: Pipeline) -> DriftMonitor | None:
-    """Return a test of whether rows change in their order; None for a model that keeps no scores to compare with."""
+    """Return a monitor of the rows, or None for a model without scores that new ones can be compared with."""
     from slabsvm import DriftMonitor
 
     monitor = DriftMonitor(model)
@@ -134,7 +134,7 @@ def drift_monitor(model: Pipeline) -> DriftMonitor | None:
 def drift_said(monitor: DriftMonitor | None) -> str:
     """Return the verdict on drift."""
     if monitor is None:
-        return "Drift was not tested: the model keeps no scores of its rows, or too many of them repeat others."
+        return "Drift was not tested: the model keeps no scores of its rows, or these repeat, or are no random sample."
     if monitor.alarm_:
         return (
             f"The rows have changed: an alarm was raised at row {monitor.alarm_row_:,}. At most "

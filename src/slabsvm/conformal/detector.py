@@ -304,6 +304,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.ranking_ = ranked(scores, weights)
         # Rows that are held out by the user repeat learned ones as new rows do.
         self.repeats_ = 0.0 if learned is None else given.repeats
+        self.grouped_ = given.groups is not None
         # A kernel matrix's columns belong to training rows, of which the model has learned some.
         pairwise = bool(get_tags(self._detector).input_tags.pairwise)
         self.columns_ = learned if pairwise else None

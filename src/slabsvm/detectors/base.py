@@ -76,6 +76,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     model_: Model = field(init=False)
     # The fingerprint of each row of positive weight, by which it is known again.
     learned_: npt.NDArray[np.uint64] | None = field(init=False)
+    grouped_: bool = field(init=False)  # whether fit was given groups
     # What weights were divided by.
     _weight_unit: float = field(init=False)
 
@@ -221,6 +222,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             self.warning_ = ""
             return
         self.learned_ = fingerprints(training.X)[training.weights > 0]
+        self.grouped_ = training.groups is not None
         texts = (
             self._diagnosis(),
             self._known_twice(training),

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.display.figures import axes_of, legend, lighten, next_colour, note, require_matplotlib, shown_figure
-from slabsvm.display.palette import CURVES, GREEN, INK, LINE, NOVEL, SOFT, VIOLET
-from slabsvm.monitoring.course import RATES, rates
-from slabsvm.monitoring.monitor import DriftMonitor
+from slabsvm.display.palette import CURVES, INK, LINE, NOVEL, SOFT
+from slabsvm.monitor import DriftMonitor, rates
 from slabsvm.openset.metrics import OSCR, oscr_curve
 from slabsvm.runtime.arrays import FloatArray
 
@@ -149,48 +148,35 @@ class OSCRDisplay(_Curve):
         return self
 
 
-TESTS = ("scores", "classes")
-COLOURS = {"rejection": NOVEL, "recall": GREEN, "detection": VIOLET}
 LOG_10 = np.log(10.0)
-# A test starts from no evidence at all where its alarms come again: this much less than the level is drawn.
-DEPTH = 6.0
 
 
 def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
-    """Draw what a fitted `DriftMonitor` has seen: the evidence at each row beside the level of an alarm, and rates.
+    """Draw what a fitted `DriftMonitor` has read: the evidence beside the level of an alarm, and the rejection rate.
 
-    Bands are the bounds of the rolling rates, which hold at all rows at once. Of long streams some hundred rows are
+    The band is the bounds of the rolling rate, which hold at all rows at once. Of long streams some hundred rows are
     drawn, into a matplotlib Figure, which is returned. Raises ValueError for one that has read no rows.
     """
     require_matplotlib()
     check_is_fitted(monitor)
-    points = monitor.course_.history.points
-    if not len(points):
+    row, evidence, *counts = monitor._history.T
+    if not len(row):
         raise ValueError("The monitor has read no rows, so there is nothing to draw. Call update(X) first.")
     figure = shown_figure(7.2, 4.6, layout="constrained") if figure is None else figure
     above, below = figure.subplots(2, 1, sharex=True)
-    n_tests = len(monitor.course_.tests)
-    rows = points[:, 0]
     level = monitor.log_level_ / LOG_10
-    for values, name, colour in zip(points.T[1 : 1 + n_tests], TESTS, CURVES, strict=False):
-        above.plot(rows, np.maximum(values / LOG_10, min(level - DEPTH, 0.0)), color=colour, lw=1.6, label=name)
+    above.plot(row, evidence / LOG_10, color=CURVES[0], lw=1.6)
     above.axhline(level, color=SOFT, lw=1.0, ls=(0, (4, 3)))
     note(above, "alarm", (0, level), (3, 3), xycoords=("axes fraction", "data"), color=SOFT)
     if monitor.alarm_:
-        row = monitor.alarm_row_
-        above.axvline(row, color=INK, lw=1.0)
-        note(above, f"row {row:,}", (row, 1), (4, -2), xycoords=("data", "axes fraction"), va="top", color=INK)
-    for place, name in enumerate(RATES):
-        first = 1 + n_tests + 3 * place
-        seen = points[:, first + 1] > 0
-        if seen.any():
-            found = rates(points[seen, first : first + 3], monitor.confidence)
-            below.fill_between(rows[seen], found.low, found.high, color=COLOURS[name], alpha=0.18, lw=0, step="post")
-            below.step(rows[seen], found.share, where="post", color=COLOURS[name], lw=1.6, label=name)
+        first = monitor.alarm_row_
+        above.axvline(first, color=INK, lw=1.0)
+        note(above, f"row {first:,}", (first, 1), (4, -2), xycoords=("data", "axes fraction"), va="top", color=INK)
+    rejection = rates(np.stack(counts, axis=1), monitor.confidence)
+    below.fill_between(row, rejection.low, rejection.high, color=NOVEL, alpha=0.18, lw=0, step="post")
+    below.step(row, rejection.share, where="post", color=NOVEL, lw=1.6)
     below.set_ylim(0, 1)
-    below.set_xlim(0, max(monitor.n_rows_, 1))
+    below.set_xlim(0, monitor.n_rows_)
     lighten(above, 9, y="evidence, powers of 10")
-    lighten(below, 9, x="row", y="rolling rate")
-    for axes in (above, below):
-        legend(axes, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    lighten(below, 9, x="row", y="rejection rate")
     return figure
