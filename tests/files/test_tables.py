@@ -301,7 +301,7 @@ def test_lines_of_json_are_read(tmp_path, suffix, frame):
     assert list(found.columns) == list(table.columns)
     assert len(found) == len(table)
     (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a": \n')
-    with pytest.raises(TableError, match="a line is no object of JSON"):
+    with pytest.raises(TableError, match="line 2 is no JSON"):
         whole(tmp_path / "bad.jsonl", Reading())
 
 

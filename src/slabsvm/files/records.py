@@ -263,6 +263,7 @@ class _Decoded:
         marked = next((name for mark, name in BOMS.items() if self._first.startswith(mark)), None)
         self.encoding = marked or encoding or encoding_of(self._first)
         try:
+            "a".encode(self.encoding)  # which refuses what is of no text
             self._decoder = codecs.getincrementaldecoder(self.encoding)()
         except LookupError as error:
             text = f"there is no encoding {shown(encoding)}. Common ones are utf-8, cp1252, latin-1"
@@ -273,13 +274,14 @@ class _Decoded:
         content, self._first = self._first or self._file.read(size), b""
         try:
             text = self._decoder.decode(content, not content)
-        except UnicodeDecodeError as error:
-            line = self._line + content.count(b"\n", 0, error.start)
-            hint = encoding_of(content)
+        except UnicodeError as error:
+            start = min(getattr(error, "start", 0), len(content))
+            line, hint = self._line + content.count(b"\n", 0, start), encoding_of(content)
             known = "" if hint == self.encoding else f", for example {hint}"
+            byte = f", where byte {content[start]:#04x} means nothing" if start < len(content) else ""
             raise TableError(
-                f"line {line:,} is not in {self.encoding}, where byte {content[error.start]:#04x} means nothing. Mend "
-                f"the line, or say which encoding it is in{known} (encoding)",
+                f"line {line:,} is not in {self.encoding}{byte}. Mend the line, or say which encoding it is in{known} "
+                "(encoding)",
                 remedy=("encoding", hint) if known else None,
             ) from error
         self._line += content.count(b"\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import sys
 import zlib
@@ -334,19 +335,23 @@ def _of_batch(batch: Any) -> Any:
 
 
 def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
-    pandas = _pandas()
+    pandas, rows, height = _pandas(), [], PIECE_CELLS // N_LINES
     with _opened(path) as file:
-        try:
-            reader = pandas.read_json(
-                file,
-                lines=True,
-                chunksize=PIECE_CELLS // N_LINES,
-                dtype=False,
-                encoding=how.encoding,
-            )
-            yield from reader
-        except (ValueError, OverflowError) as error:
-            raise TableError(f"a line is no object of JSON: {_first_line(error)}") from error
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line.decode(how.encoding or "utf-8-sig")) if line.strip() else None
+            except (ValueError, RecursionError, LookupError) as error:
+                raise TableError(f"line {number:,} is no JSON: {_first_line(error)}. Mend it") from error
+            if row is None:
+                continue
+            if not isinstance(row, dict):
+                raise TableError(f'line {number:,} is no object of JSON, such as {{"a": 1}}. Mend it')
+            rows.append(row)
+            if len(rows) == height:
+                yield pandas.DataFrame.from_records(rows)
+                rows = []
+    if rows:
+        yield pandas.DataFrame.from_records(rows)
 
 
 def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
