@@ -48,7 +48,7 @@ def test_a_fit_gives_arrays_of_its_own_and_writes_to_none_of_those_it_was_given(
     assert curvature >= 0
     assert optimal
     assert 0 <= error < 1e-12
-    assert set(counts) == {"factors", "merged", "at_once", "handed_on", "stepwise", "again", "refitted"}
+    assert set(counts) == {"factors", "merged", "at_once", "handed_on", "stepwise", "again", "refitted", "refit_steps"}
     for name, value in before.items():
         np.testing.assert_array_equal(arguments[name], value)
     # They are the caller's, to write to.

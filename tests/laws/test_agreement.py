@@ -106,7 +106,7 @@ def test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision(
     large = strategies.Many(**({part.name: getattr(problem, part.name) for part in fields(problem)} | {"rows": rows}))
     how = {"calibration": "training", "ranking": "centre", "tol": tol}
     with only_our_warnings():
-        one, other = large.skops(**how, cache_size=megabytes), large.skops(**how)
+        one, other = large.slab(**how, cache_size=megabytes), large.slab(**how)
     for each in (one, other):
         assert_certified(large, each, float32=True)
     asked = large.asked(large.new)

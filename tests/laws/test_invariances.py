@@ -148,7 +148,7 @@ def test_the_unit_of_features_is_that_of_the_kernel_or_of_the_root_of_gamma(prob
         tolerances.assert_same_slab(
             problem,
             problem.slab(**plainly),
-            other.skops(**plainly),
+            other.slab(**plainly),
             problem.new,
             other.new,
             unit=unit ** powers.get(problem.kernel, 1),

@@ -133,7 +133,7 @@ def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(probl
         return
     part, others = found
     with only_our_warnings():
-        one, refit = problem.slab(tol=1e-12), part.skops(tol=1e-12)
+        one, refit = problem.slab(tol=1e-12), part.slab(tol=1e-12)
     beta, again = whole(one, len(problem)), whole(refit, len(part))
     of_it = float(problem.formula(problem.X[row : row + 1], part.X)[0] @ again)
     known = tolerances.of_gap(problem)
