@@ -127,32 +127,26 @@ class Checks:
         """Return the names of columns whose cells are unlike the learned ones as a whole."""
         return [one.column.name for one in self.columns if one.changed(len(self.columns))]
 
-    def table(self) -> list[str]:
-        """Return a table of the columns as HTML, in which each has a row."""
-        rows = []
+    def items(self) -> list[str]:
+        """Return the columns as HTML, each an item of a list."""
+        items = []
         for one in self.columns:
             kind, holds, _ = one.column.described()
-            there = max(one.n_cells - one.n_missing, 1)
             drift = one.changed(len(self.columns))
-            cells = (
-                f"{escape(one.column.name)}<br><span class='soft'>{escape(kind)}</span>",
-                escape(holds),
-                one.svg(),
-                f"{one.outside / there:.1%}" if len(one.counts) else "",
-                escape(one.worst),
-                "" if drift is None else "changed" if drift else "no",
-                f"{one.n_missing:,}" if one.n_missing else "",
+            said = [
+                f"{one.outside / max(one.n_cells - one.n_missing, 1):.1%} outside" if len(one.counts) else "",
+                f"worst: <strong>{escape(one.worst)}</strong>" if one.worst else "",
+                f"{one.n_missing:,} empty" if one.n_missing else "",
+                "<strong>changed as a whole</strong>" if drift else "",
+            ]
+            items.append(
+                f"<li>{one.svg()}<strong>{escape(one.column.name)}</strong> "
+                f"<span class='soft'>{escape(kind)}: {escape(holds)}</span><br>{'; '.join(filter(None, said))}</li>"
             )
-            rows.append("".join(f"<td>{cell}</td>" for cell in cells))
-        head = ("column", "learned", "learned and new", "outside", "worst cell", "drift", "empty")
         return [
             "<h2>The columns</h2>",
-            '<p class="soft">Outside: the share of new cells beyond the learned range, or of a category that was never '
-            "met. Drift: whether the new cells as a whole are unlike the learned ones, by a chi-squared test. "
+            '<p class="soft">Pale: the learned cells; blue: the new ones. Outside: beyond the learned range, or of a '
+            "category that was never met. Changed as a whole: unlike the learned cells by a chi-squared test. "
             f"{BY_CHANCE:.0%} of tables of good rows have such a column.</p>",
-            '<div class="wide" role="region" aria-label="The columns" tabindex="0"><table><thead><tr>'
-            + "".join(f'<th scope="col">{name}</th>' for name in head)
-            + "</tr></thead><tbody>",
-            *(f"<tr>{row}</tr>" for row in rows),
-            "</tbody></table></div>",
+            f'<ul class="columns">{"".join(items)}</ul>',
         ]

@@ -56,7 +56,8 @@ th, td { padding: .25rem 1rem .25rem 0; text-align: left; border-bottom: 1px sol
 .warning { border-left: 4px solid var(--out); padding-left: 1rem } .paper { background: #fff; margin: 1rem 0 }
 pre { font-size: .85rem }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 1rem 0 } dt { color: var(--soft) }
-dd { margin: 0 } svg.small { width: 10.5rem; min-width: 8rem } td { vertical-align: top }
+dd { margin: 0 } .columns li { overflow: hidden; border-bottom: 1px solid var(--line); padding-bottom: .5rem }
+svg.small { float: right; width: 10.5rem; margin-left: 1rem }
 .sign span { display: inline-block; width: 14rem; border-bottom: 1px solid var(--ink) } .sign { margin-top: 3rem }
 .key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 0; vertical-align: -.1rem }
 """
@@ -178,7 +179,7 @@ def page(run: Run, histogram: Histogram, drift: str, checks: Checks, facts: Sequ
         histogram.svg(),
         *_outliers(run.tally.outliers),
         *_drivers(run.tally.drivers()[:MOST_DRIVERS]),
-        *checks.table(),
+        *checks.items(),
         '<p class="sign">Checked by <span></span> on <span></span></p>',
     ]
     return document(f"{dict(facts)['Table']}: scored rows", body)
