@@ -113,13 +113,17 @@ def schema(content: bytes, rng: np.random.Generator) -> bytes:
     for _ in range(int(rng.integers(1, 3))):
         parent, key = places[rng.integers(len(places))]
         other, other_key = places[rng.integers(len(places))]
-        kind = int(rng.integers(5))
+        kind = int(rng.integers(7))
         if key not in (parent if isinstance(parent, dict) else range(len(parent))):
             continue
         if kind == 0 and isinstance(parent, dict):
             del parent[key]
         elif kind == 1 and isinstance(parent, dict):
             parent["more"] = STRANGE[rng.integers(len(STRANGE))]
+        elif kind >= 5 and "__loader__" in parent and isinstance(other, dict):
+            # Another object's number, or its loader or class.
+            key = str(rng.choice(["__id__", "__loader__", "__class__", "__module__"]))
+            parent[key] = other.get(key, parent.get(key))
         elif kind == 2 and other_key in (other if isinstance(other, dict) else range(len(other))):
             parent[key] = json.loads(json.dumps(other[other_key]))
         else:

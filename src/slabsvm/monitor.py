@@ -158,7 +158,7 @@ class DriftMonitor(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods("fit")],
         "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "window": [Interval(Integral, 1, None, closed="left")],
+        "window": [Interval(Integral, 1, 2**53, closed="both")],
         "confidence": [Interval(Real, 0.0, 1.0, closed="neither")],
         "random_state": ["random_state"],
     }
@@ -175,8 +175,8 @@ class DriftMonitor(BaseEstimator):
         Parameters
         ----------
         X : rows as the estimator takes them, default=None
-            Good rows that the estimator has not learned, in the order in which they came. None takes the calibration
-            scores of a `ConformalDetector`, or the leave-one-out scores of another estimator's training rows.
+            Good rows that it has not learned, in the order in which they came. None takes calibration scores of a
+            `ConformalDetector`, or leave-one-out scores of another estimator's training rows.
         y : ignored
         groups : array-like of shape (n_rows,), default=None
             The name of each row's group, all different, which an estimator that was fitted with groups needs. Give
@@ -313,7 +313,8 @@ def rates(counts: npt.NDArray[Any], confidence: float) -> Rate:
 
 def scored(estimator: Any, X: Any) -> tuple[FloatArray, BoolArray]:
     """Return what a fitted estimator decides each row by, (n,), and whether it accepts the row, (n,)."""
-    found = answer(*final_estimator(estimator, X))
+    if not len((found := answer(*final_estimator(estimator, X))).values):
+        raise ValueError("There are no rows. Give one or more.")
     if (unknown := np.isnan(found.values)).any():
         raise ValueError(f"Row {unknown.argmax()}, counted from 0, has the score NaN. Correct the row or leave it out.")
     return found.values, found.accepted

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from archive_parts import N_GOOD
+from damage import edited, read
 from slabsvm import SVDD, AutoDetector, ConformalDetector, OneClassSVM, OpenSetClassifier, TableEncoder
 from slabsvm.files import load, save
 
@@ -151,3 +152,13 @@ def test_models_that_were_saved_from_python_are_scored_or_refused_with_a_sentenc
         shown = run("inspect", "m.skops", "--html", "m.html")
         assert isinstance(shown.exception, SystemExit | None), name
         assert (shown.exit_code == 0) == has_page, name
+
+
+def test_inspect_names_what_a_foreign_file_holds_and_imports_none_of_it(run, ready):
+    members = read((ready / "model.skops").read_bytes())
+    foreign = {"__class__": "fly", "__module__": "antigravity", "__loader__": "FunctionNode"}
+    Path("m.skops").write_bytes(edited(members, lambda schema: schema.update(foreign)))
+    result = run("inspect", "m.skops")
+    assert result.exit_code == 1
+    assert "slabsvm.files.load(path, trusted=['antigravity.fly'])" in result.stderr
+    assert "antigravity" not in sys.modules

@@ -14,9 +14,17 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    PowerTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 
 import slabsvm
 from slabsvm.files import register_with_skl2onnx, to_onnx
@@ -258,3 +266,30 @@ def test_a_graph_is_of_a_fitted_model_in_a_type_and_an_opset_that_are_known():
         onnx.checker.check_model(graph, full_check=True)
         assert [(one.domain, one.version) for one in graph.opset_import] == [("", opset)]
         np.testing.assert_array_equal(run(graph, new.astype(np.float32))["label"], model.predict(new))
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+def test_known_outliers_have_their_say_as_in_python(dtype):
+    X, new = rows()
+    assert_agrees(slabsvm.AutoDetector().fit(X, known_outliers=X[:12] + 5.0), new, dtype)
+    other = slabsvm.AutoDetector(classifier=LogisticRegression()).fit(X, known_outliers=X[:12] + 5.0)
+    with pytest.raises(TypeError, match="OutlierClassifier has no form in ONNX"):
+        to_onnx(other)
+
+
+@pytest.mark.parametrize("steps", [[MinMaxScaler(clip=True)], [SimpleImputer(), MinMaxScaler(clip=True)]], ids=len)
+@pytest.mark.parametrize("inner", [slabsvm.SVDD(), SLAB], ids=range(2))
+def test_infinite_rows_are_refused_before_a_step_bounds_them_inside_of_a_calibrated_detector(steps, inner):
+    model = fitted(slabsvm.ConformalDetector(make_pipeline(*steps, inner)), rows()[0])
+    assert_refused(model, [[np.inf, 3.0, 3.0, 3.0], [3.0, 3.0, -np.inf, 3.0]])
+
+
+def test_sparse_rows_and_constants_for_gaps_are_converted():
+    X, new = rows("chi2")
+    for model in (
+        slabsvm.KernelDensityDetector().fit(sp.csr_array(X)),
+        make_pipeline(SimpleImputer(strategy="constant", fill_value=7), slabsvm.OneClassSVM()).fit(X),
+    ):
+        assert_agrees(model, new, np.float64)
+    with pytest.raises(TypeError, match="skl2onnx cannot convert a step for float64"):
+        to_onnx(make_pipeline(PowerTransformer(), slabsvm.OneClassSVM()).fit(X), dtype=np.float64)

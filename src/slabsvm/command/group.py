@@ -85,7 +85,7 @@ def slabsvm() -> None:
     """One-class slab support vector machines: learn from positive examples alone.
 
     \b
-    slabsvm check good.csv                              what each column is taken for
+    slabsvm check good.csv                               what each column is taken for
     slabsvm fit good.csv -o model.skops                  learn a table of good rows
     slabsvm score model.skops new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.skops --html model.html        what was learned, in pictures

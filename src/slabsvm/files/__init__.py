@@ -1,7 +1,7 @@
 """What leaves the process and comes back: model files, ONNX, tables.
 
-A file is the work of others: whatever is read here is checked before it is believed, and an error says what is wrong
-with it. Nothing that is read can name code.
+A file is the work of others. Its form is checked before it is believed, and an error says what is wrong with it. What
+it names is imported or called only if it is trusted.
 """
 
 from slabsvm.files.models import ModelFileError, load, save

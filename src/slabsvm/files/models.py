@@ -1,7 +1,7 @@
 """Models in files: `save` and `load`.
 
 skops.io writes and reads them, and builds no object of a type that is not trusted. Here are the types that are trusted,
-and how much memory a file may take: sizes are compared before anything is unpacked or allocated.
+and how much memory a file may take: sizes are compared before anything is kept or allocated.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 import errno
 import io
 import json
+import math
 import os
+import re
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
 import sklearn
+from sklearn.base import clone
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
@@ -81,18 +85,29 @@ TRUSTED = (
 SCHEMA, VERSIONS = "schema.json", "slabsvm.json"
 # Bytes that a member may unpack to for each byte in the file, and that all members may unpack to together.
 MOST_PER_BYTE, MOST_UNPACKED = 100, 2**32
-# Bytes of the schema in a file of any size; a larger file may have as many as it has bytes. Parsed it takes 30 times as
-# much memory at most.
+# Bytes of the schema in a file of any size; a larger file may have as many as it has bytes.
 SMALL_SCHEMA = 2**24
+# Objects in a file of any size, and bytes of a larger one for each more. In memory an object takes some 3 kB.
+MOST_OBJECTS, BYTES_BY_OBJECT = 100_000, 50
+# Bytes of a number by itself, with NumPy's header, and of the versions.
+MOST_SCALAR, MOST_VERSIONS = 1024, 10_000
 # What skops may read for an object, by its loader.
-EXTENSIONS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin", "BytearrayNode": ".bin"}
+EXTENSIONS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
+# Loaders of what no model needs: these take many times their bytes, or lead back to other objects.
+UNUSED = ("BytearrayNode", "CachedNode")
 GENERATORS = ("RandomStateNode", "RandomGeneratorNode")
+# The one loader of the names that begin so: skops itself lets any loader build, or call, what is trusted.
+LOADERS = {"slabsvm.": "ObjectNode", "scipy.sparse.": "SparseMatrixNode", "numpy.dtype": "DTypeNode"}
+# Keys of a mapping become texts, of which these come back.
+KEYS = ("builtins.str", "builtins.int", "builtins.float")
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+VERSION = re.compile(r'"[\w.+-]{1,40}"', re.ASCII)
 # NumPy's types of numbers, texts, times and records.
 KINDS_OF_NUMPY = "biufcSUMmV"
 # Bytes that are unpacked at a time.
 PIECE = 2**20
 # Letters of an error's text.
-LONGEST = 500
+LONGEST = 800
 
 
 class ModelFileError(ValueError):
@@ -129,12 +144,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     packed = io.BytesIO()
     try:
         skops.io.dump(model, packed)
-    except TypeError as error:
+    except (TypeError, RecursionError) as error:
         raise ModelFileError(f"The model holds what no file keeps: {error}") from error
     with replacing(Path(path), lasting=True) as file, zipfile.ZipFile(file, "w") as archive:
         with zipfile.ZipFile(packed) as written:
             schema = json.loads(written.read(SCHEMA))
             _refuse_what_cannot_be_loaded(schema)
+            _refuse_what_would_change(model, packed)
             for name in written.namelist():
                 content = written.read(name)
                 # skops indents the schema, which doubles its size.
@@ -142,6 +158,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
                 archive.writestr(name, _not_compressed(content) if name.endswith(".npz") else content)
         versions = {"slabsvm": slabsvm.__version__, "scikit-learn": sklearn.__version__, "skops": skops.__version__}
         archive.writestr(VERSIONS, json.dumps({**versions, "numpy": np.__version__}))
+        archive.close()
+        _examine(file)
 
 
 def load(path: str | os.PathLike[str], *, trusted: Sequence[str | type] = ()) -> Any:
@@ -189,21 +207,25 @@ def _loaded(file: BinaryIO, trusted: list[str]) -> Any:
     except UntrustedTypesFoundException as error:
         strange = sorted({*skops.io.get_untrusted_types(file=file)} - {*TRUSTED, *trusted})
         raise ModelFileError(
-            f"it holds what is not trusted: {', '.join(strange)}. If you know who wrote the file, and that these do no "
-            f"harm, load it in Python: slabsvm.files.load(path, trusted={strange})"
+            "it holds what is not trusted. If you know who wrote the file, and that these do no harm, load it in "
+            f"Python: slabsvm.files.load(path, trusted={strange})"
         ) from error
-    except (MemoryError, OSError, Warning):
+    except MemoryError as error:
+        raise ModelFileError("there is not enough memory for what it holds") from error
+    except (OSError, Warning):
         raise
     # The schema may be anything, and skops fails at it in any way. The texts of other errors are for programmers.
     except Exception as error:
         why = f": {error}" if isinstance(error, ValueError | ImportError) else ""
         raise ModelFileError(f"its {SCHEMA} is damaged, or was not written by skops{why}") from error
-    _must(hasattr(model, "get_params"), f"it holds a {_type_name(type(model))}, and no model")
+    kind = "a class" if isinstance(model, type) else f"a {_type_name(type(model))}"
+    _must(hasattr(model, "get_params") and not isinstance(model, type), f"it holds {kind}, and no model")
     return model
 
 
 def _examine(file: BinaryIO) -> None:
     """Raise ModelFileError for a file that is none of skops's, or takes more memory than one of its size may."""
+    file.seek(0)
     start = file.read(2)
     _must(start[:1] != b"\x80", "it is a pickle, and none is read here, since reading one may run anything")
     foreign = "it is not a model file. Give one that `slabsvm fit` or `slabsvm.files.save` wrote"
@@ -216,11 +238,12 @@ def _examine(file: BinaryIO) -> None:
             claimed, most = members[SCHEMA].file_size, max(SMALL_SCHEMA, size)
             _must(claimed <= most, f"its {SCHEMA} has {claimed:,} bytes, where at most {most:,} are read")
             if VERSIONS in members:
+                _must(members[VERSIONS].file_size <= MOST_VERSIONS, f"its {VERSIONS} is too long")
                 _refuse_other_version(json.loads(archive.read(VERSIONS)))
             schema = json.loads(archive.read(SCHEMA))
             _must(isinstance(schema, dict), f"its {SCHEMA} holds no object")
-            _refuse_generators(schema)
-            _refuse_repeats(schema, members)
+            _refuse_strange(schema)
+            _refuse_repeats(schema, members, size)
     except ModelFileError:
         raise
     except (OSError, RecursionError, *DAMAGED) as error:
@@ -232,12 +255,15 @@ def _examine(file: BinaryIO) -> None:
     file.seek(0)
 
 
-def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the members of an archive of this size, by their names; each unpacks to what it claims."""
+def _members(archive: zipfile.ZipFile, size: int, *, inner: bool = False) -> dict[str, zipfile.ZipInfo]:
+    """Return the members of an archive of this size, by their names; each unpacks to what it claims. An inner one has
+    arrays alone.
+    """
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename
         _must(name not in members, f"it holds {name} twice")
+        _must(name.endswith(".npy") or not inner, f"{name} is no array, and in an archive of arrays")
         members[name] = info
         _must(info.compress_type in METHODS and not info.flag_bits & 1, f"{name} is encrypted, or packed in a rare way")
         most = MOST_PER_BYTE * info.compress_size
@@ -254,20 +280,29 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
             with archive.open(info) as member:
                 header = Header.of(member, name, KINDS_OF_NUMPY)
             what = f"{name} claims the shape {header.shape} of {header.dtype}, and has {info.file_size:,} bytes"
-            _must(header.start + header.nbytes == info.file_size, what)
+            fits = header.start + header.nbytes == info.file_size
+            _must(fits and (header.dtype.itemsize or math.prod(header.shape) <= 1), what)
         elif name.endswith(".npz"):
-            content = io.BytesIO(archive.read(info))
-            with opened(content, BYTES_BY_MEMBER, MOST_MEMBERS) as inner:
-                _must(
-                    all(one.endswith(".npy") for one in _members(inner, info.file_size)),
-                    f"{name} holds what is no array",
-                )
-            content.seek(0)
-            matrix = sp.load_npz(content)
-            # SciPy's products read and write wherever indices lead.
-            if hasattr(matrix, "check_format"):
-                matrix.check_format(full_check=True)
+            total += _unpacked_matrix(archive.read(info), name, info.compress_size)
+            _must(total <= MOST_UNPACKED, f"it would unpack to more than {MOST_UNPACKED:,} bytes")
     return members
+
+
+def _unpacked_matrix(content: bytes, name: str, size: int) -> int:
+    """Return how many bytes the arrays of a sparse matrix unpack to, which has this many bytes in the file."""
+    with opened(io.BytesIO(content), BYTES_BY_MEMBER, MOST_MEMBERS) as inner:
+        total = sum(info.file_size for info in _members(inner, len(content), inner=True).values())
+    _must(total <= MOST_PER_BYTE * size, f"{name} would unpack to more than {MOST_PER_BYTE} times its size in the file")
+    try:
+        matrix = sp.load_npz(io.BytesIO(content))
+        # SciPy's products read and write wherever indices lead.
+        matrix.check_format(full_check=True)
+        fine = matrix.format == "csr" and matrix.data.dtype.kind in "biuf" and matrix.indices.dtype.kind == "i"
+    # What is in the archive may be any arrays, and SciPy fails at them in any way.
+    except Exception as error:
+        raise ModelFileError(f"{name} is no sparse matrix of rows: {type(error).__name__}") from error
+    _must(fine, f"{name} is no sparse matrix of rows and numbers")
+    return total
 
 
 def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
@@ -297,36 +332,78 @@ def _nodes(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             waiting += [(name, one) for one in value]
 
 
-def _refuse_repeats(schema: dict[str, Any], members: dict[str, zipfile.ZipInfo]) -> None:
-    """Refuse a schema whose objects together read more bytes than may be unpacked: many may name one member."""
-    total, seen = 0, set()
-    for name, node in _nodes(schema):
-        if (file := node.get("file")) is None:
-            continue
-        extension = EXTENSIONS.get(node["__loader__"], "")
-        known = isinstance(file, str) and file in members and file.endswith(extension or "/")
-        _must(known, f"{name} is read from {file!r}, which is no member of its kind")
-        identity = node.get("__id__")
-        # What has the number of another object is that object.
-        if not identity or identity not in seen:
+def _refuse_repeats(schema: dict[str, Any], members: dict[str, zipfile.ZipInfo], size: int) -> None:
+    """Refuse a schema whose objects together are more, or read more bytes, than they seem: many may name one member,
+    and what has the number of another object is that object, and has to be as large.
+    """
+    known: dict[int, tuple[int, int]] = {}
+
+    def size_of(value: Any) -> tuple[int, int]:
+        """Return how many objects there are in a value, and how many bytes they read."""
+        inner = list(
+            map(size_of, value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+        )
+        count, total = sum(one for one, _ in inner), sum(one for _, one in inner)
+        if not isinstance(value, dict) or "__loader__" not in value:
+            _must(not isinstance(value, dict) or "__id__" not in value, f"its {SCHEMA} is damaged")
+            return count, total
+        if (file := value.get("file")) is not None:
+            fits = isinstance(file, str) and file.endswith(EXTENSIONS.get(value["__loader__"], "/")) and file in members
+            _must(fits, f"an object is read from {file!r}, which is no member of its kind")
             total += members[file].file_size
-        seen.add(identity)
+            is_array = value["__loader__"] != "NdArrayNode" or value.get("__class__") == "ndarray"
+            _must(is_array or members[file].file_size <= MOST_SCALAR, f"{file} is no number by itself")
+        found = count + 1, total
+        if identity := value.get("__id__"):
+            _must(known.setdefault(identity, found) == found, "objects have one number, and are not alike")
+        return found
+
+    count, total = size_of(schema)
+    most = MOST_OBJECTS + size // BYTES_BY_OBJECT
+    _must(count <= most, f"it holds {count:,} objects, where one of its size has at most {most:,}")
     _must(total <= MOST_UNPACKED, f"its objects take {total:,} bytes, where at most {MOST_UNPACKED:,} are read")
 
 
-def _refuse_generators(schema: dict[str, Any]) -> None:
+def _refuse_strange(schema: dict[str, Any]) -> None:
+    """Raise ModelFileError for objects that no model has, or that another loader is to build than the one of their
+    kind.
+    """
     for name, node in _nodes(schema):
-        _must(
-            node["__loader__"] not in GENERATORS, f"{name} is a generator of random numbers. Set a number in its place"
-        )
+        loader, kind = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
+        _must(loader not in GENERATORS, f"{name} is a generator of random numbers. Set a number in its place")
+        _must(loader not in UNUSED and kind != "numpy.void", f"{name} is a {kind}, which no model has")
+        fits = all(loader == its for start, its in LOADERS.items() if kind.startswith(start))
+        _must(fits, f"its {SCHEMA} is damaged, or was made by hand: {name} is a {kind} by a {loader}")
+        plain = name != "_sklearn_version" or VERSION.fullmatch(str(node.get("content")))
+        _must(plain, f"its {SCHEMA} is damaged: {name} is no version")
 
 
 def _refuse_what_cannot_be_loaded(schema: dict[str, Any]) -> None:
     """Raise ModelFileError for a model that no `load` could read."""
-    _refuse_generators(schema)
+    _refuse_strange(schema)
     for name, node in _nodes(schema):
         nameless = node["__loader__"] == "FunctionNode" and "<" in str(node["__class__"])
         _must(not nameless, f"{name} is a function without a name. Define it in a module, with def")
+        if node["__loader__"] in ("DictNode", "DefaultDictNode"):
+            kinds = [f"{one.get('__module__')}.{one.get('__class__')}" for one in node["key_types"]["content"]]
+            odd = next((kind for kind in kinds if kind not in KEYS), None)
+            _must(odd is None, f"{name} is a mapping with keys of {odd}. Files keep texts and numbers as keys")
+            _must(len(kinds) == len(node["content"]), f"{name} is a mapping with two keys that are written alike")
+
+
+def _refuse_what_would_change(model: Any, packed: BinaryIO) -> None:
+    """Raise ModelFileError for a model that skops would not give back, or with other parameters."""
+    import skops.io
+
+    try:
+        packed.seek(0)
+        with warnings.catch_warnings(action="ignore"):
+            again = skops.io.load(packed, trusted=skops.io.get_untrusted_types(file=packed))
+    except Exception as error:
+        raise ModelFileError(f"The model holds what no file keeps: {type(error).__name__}: {error}") from error
+    # A copy has no progress function, nor has a file.
+    same = ADDRESS.sub("", repr(again)) == ADDRESS.sub("", repr(deepcopy(clone(model))))
+    _must(same, "A parameter of the model would be another in a file. Set it to a plain value")
 
 
 def _refuse_other_version(versions: Any) -> None:

@@ -70,10 +70,9 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     ------
     slabsvm.ExtraMissingError
         Without onnx or skl2onnx; the text says what to install.
-    TypeError
-        For models that have no form in ONNX, such as those of tables or with precomputed kernels; the text says why.
-    ValueError
-        For another dtype or opset.
+    TypeError, ValueError
+        For models and steps that have no form in ONNX, such as those of tables or with precomputed kernels; for another
+        dtype or opset. The text says why.
     """
     dtype, oldest = np.dtype(dtype), 18  # reductions take their axes as inputs from then on
     if dtype not in (np.float32, np.float64):
@@ -90,7 +89,10 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     steps, detector = unwrapped(model)
     whole, name = _Whole([*steps, ("detector", detector)]), type(model).__name__
     given = [("X", (FloatTensorType if dtype == np.float32 else DoubleTensorType)([None, whole.n_features_in_]))]
-    return skl2onnx.to_onnx(whole, name=name, initial_types=given, target_opset=opset)
+    try:
+        return skl2onnx.to_onnx(whole, name=name, initial_types=given, target_opset=opset)
+    except (RuntimeError, NotImplementedError) as error:
+        raise TypeError(f"skl2onnx cannot convert a step for {dtype}: {str(error).splitlines()[0]}") from error
 
 
 def register_with_skl2onnx() -> None:
@@ -138,14 +140,13 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         return graph.write(_scaled(model, graph.rows(given)), operator.outputs[0])
     steps, detector = unwrapped(model)
     scores, passed = _scored(detector, graph, graph.after(steps, given))
-    if steps:
-        imputes = any(type(step).__module__.startswith("sklearn.impute") for _, step in steps)
-        scores = _refused(graph.rows(given), scores, missing=imputes)
+    scores = _given(graph, given, steps, scores)
     decision = scores - float(detector.offset_)
     outputs = [_where(decision >= 0.0, np.array(1), np.array(-1)), decision, scores]
     if passed is not None:
-        p_value = np.minimum((passed + 1.0) / (detector.n_calibration_ + 1.0), 1.0)
-        outputs.append(_where(np.isnan(scores), np.nan, p_value))
+        outputs.append(
+            _where(np.isnan(scores), np.nan, np.minimum((passed + 1.0) / (detector.n_calibration_ + 1.0), 1.0))
+        )
     for output, value in zip(operator.outputs, outputs, strict=True):
         graph.write(value, output)
 
@@ -215,10 +216,11 @@ class _Graph:
         if all(type(step).__name__ in EXACT for _, step in steps):
             given = self.fed(self.rows(given), DoubleTensorType(given.type.shape))
         if isinstance(first := steps[0][1], SimpleImputer):  # skl2onnx's node is in no runtime in float64
-            if first.add_indicator or np.isnan(first.statistics_).any():
+            filling = np.asarray(first.statistics_, dtype=np.float64)
+            if first.add_indicator or np.isnan(filling).any():
                 raise TypeError("A SimpleImputer that adds features, or leaves some out, has no form in ONNX here.")
             rows, sought = self.rows(given), float(first.missing_values)
-            filled = _where(np.isnan(rows) if np.isnan(sought) else rows == sought, first.statistics_, rows)
+            filled = _where(np.isnan(rows) if np.isnan(sought) else rows == sought, filling, rows)
             return self.after(steps[1:], self.fed(filled, type(given.type)(given.type.shape)))
         operator = self.scope.declare_local_operator(get_model_alias(Pipeline), Pipeline(list(steps)))
         made = self.scope.declare_local_variable("rows", guess_tensor_type(given.type))
@@ -250,7 +252,6 @@ def _operator(name: str, *axes: int, **attributes: Any) -> Callable[..., Any]:
 # _where is the second where the first holds, else the third; _column (n,) as (n, 1), and _flat (n, 1) as (n,).
 _where, _column, _flat = _operator("Where"), _operator("Unsqueeze", -1), _operator("Squeeze", -1)
 _single, _double = _operator("Cast", to=1), _operator("Cast", to=11)  # ONNX's numbers for float32 and float64
-# Of each row of (n, d), shape (n,).
 _row_sums, _row_squares = _operator("ReduceSum", 1, keepdims=0), _operator("ReduceSumSquare", 1, keepdims=0)
 _row_maxima, _row_minima = _operator("ReduceMax", 1, keepdims=0), _operator("ReduceMin", 1, keepdims=0)
 _take, _take_own = _operator("Gather", axis=0), _operator("GatherElements", axis=1)  # of a table; of each row
@@ -283,6 +284,12 @@ def _refused(rows: Any, values: Any, *, non_negative: bool = False, missing: boo
     return _where(_row_minima(_double(inside)) > 0.5, values, np.nan)
 
 
+def _given(graph: _Graph, given: Any, steps: Sequence[tuple[str, Any]], values: Any) -> Any:
+    """Return values, (n,), but NaN for rows that are refused before the first step sees them, if there is one."""
+    imputes = any(type(step).__module__.startswith("sklearn.impute") for _, step in steps)
+    return _refused(graph.rows(given), values, missing=imputes) if steps else values
+
+
 def _scored(detector: Any, graph: _Graph, given: Any) -> tuple[Any, Any]:
     """Return score_samples of a variable, (n,), NaN for rows that are refused, and the first of `_places`, or None."""
     if isinstance(detector, ConformalDetector):
@@ -300,7 +307,7 @@ def _places(detector: ConformalDetector, graph: _Graph, given: Any) -> tuple[Any
     if far.needs_mass(inner):
         mass = _refused(graph.rows(taken), _log_mass(inner.model_.expansion, graph.rows(taken)))
         new = _where(mass <= np.log(far.least_mass(inner)), mass + far.BEYOND, new)
-    values, weights = detector.ranking_.values, detector.ranking_.weights
+    new, values, weights = _given(graph, given, steps, new), detector.ranking_.values, detector.ranking_.weights
     count, unit = np.array([len(values)]), p_values.unit_of(values)
     size = _where(np.abs(new) <= FINITE, np.abs(new), 0.0)
     new = new + np.maximum(size, p_values.usual_size(values)) * (ROUNDING_UNITS * np.finfo(np.float64).eps)
@@ -323,7 +330,6 @@ def _score(detector: Any, _: Any) -> Any:
 @_score.register
 def _(detector: auto.AutoDetector, rows: _Tensor) -> Any:
     combination, scalings = detector.model_.combination, [one.scaling for one in detector.model_.combination.views]
-    # What overflows becomes the largest number.
     views = [rows if one is None else np.maximum(np.minimum(_scaled(one, rows), FINITE), -FINITE) for one in scalings]
     parts = [_of_view(view, of) for view, of in zip(combination.views, views, strict=True)]
     found, part = sum(parts[1:], parts[0]) * (-1.0 / len(parts)), combination.known
@@ -364,7 +370,6 @@ def _mean_of_nearest(of: nearest.Nearest, rows: _Tensor, most: int) -> Callable[
     graph, samples = rows.graph, dense(of.samples)
     kernel, count = rbf.RBF.at(1.0, samples, np.ones(len(samples))), np.array([min(most, len(samples))])
     _, near = graph.nodes("TopK", -_exponents(kernel, samples, rows), count, count=2, axis=1, largest=0)
-    # From differences, which have all their digits.
     apart = _operator("ReduceSumSquare", 2, keepdims=0)(_operator("Unsqueeze", 1)(rows) - _take(samples, near))
     squares, order = graph.nodes("TopK", apart, count, count=2, axis=1, largest=0)
     own, distances = _take_own(near, order), np.minimum(np.sqrt(squares), nearest.FARTHEST)
@@ -379,14 +384,12 @@ def _mean_of_nearest(of: nearest.Nearest, rows: _Tensor, most: int) -> Callable[
 
 @_score.register
 def _(detector: neighbours.NeighboursDetector, rows: _Tensor) -> Any:
-    fit = detector.model_
-    return -_mean_of_nearest(fit.nearest, rows, fit.n_neighbours)(fit.n_neighbours)
+    return -_mean_of_nearest(detector.model_.nearest, rows, detector.model_.n_neighbours)(detector.model_.n_neighbours)
 
 
 def _of_trees(detector: known.OutlierClassifier, rows: _Tensor) -> Any:
     """Return the mean share of positives in the leaves of rows, (n,)."""
-    trees = detector.trees_
-    if trees is None:
+    if (trees := detector.trees_) is None:
         return _score(detector, rows)
     shape = _operator("Concat", axis=0)(_operator("Shape", end=1)(rows), np.array([len(trees.roots)]))
     single, places, deepest = _double(_single(rows)), _operator("Expand")(trees.roots[None], shape), trees.roots
@@ -419,7 +422,7 @@ def _relative(expansion: Any, rows: _Tensor) -> tuple[Any, Any]:
 def _log_mass(expansion: Any, rows: _Tensor) -> Any:
     """Return log sum_i |c_i| k(x_i, x) of an RBF kernel, (n,), of the last of several sums."""
     top, values = _relative(expansion, rows)
-    return top + _flat(np.log(values @ np.abs(expansion.coefficients.reshape(len(expansion.samples), -1)[:, -1:])))
+    return top + _flat(np.log(values @ np.abs(expansion.coefficients.reshape(expansion.samples.shape[0], -1)[:, -1:])))
 
 
 def _sums(expansion: Any, rows: _Tensor, coefficients: FloatArray) -> Any:
@@ -433,9 +436,9 @@ def _sums(expansion: Any, rows: _Tensor, coefficients: FloatArray) -> Any:
     if isinstance(kernel, additive.Intersection):
         return _by_feature("_term = Min(_x, _z)", rows, dense(samples)) @ coefficients
     if isinstance(kernel, additive.Chi2):
-        samples = np.maximum(dense(samples).astype(np.float64), np.finfo(np.float64).tiny)  # of two zeros 0
-        term = "_both = Add(_x, _z) _share = Div(_z, _both) _term = Mul(_x, _share)"
-        return _by_feature(term, rows, samples) @ (2.0 * coefficients)
+        term = "_both = Add(_x, _z) _of = Div(_z, _both) _bad = IsNaN(_of) _none = Sub(_x, _x)"  # of two zeros 0
+        term += " _share = Where(_bad, _none, _of) _term = Mul(_x, _share)"
+        return _by_feature(term, rows, dense(samples).astype(np.float64)) @ (2.0 * coefficients)
     raise TypeError(
         "A precomputed kernel, or a Python function, has no form in ONNX. Fit the model with a kernel's name."
     )
@@ -479,8 +482,8 @@ def _(detector: slab.OneClassSlabSVM, rows: _Tensor) -> Any:
 
 @_score.register
 def _(detector: svdd.SVDD, rows: _Tensor) -> Any:
-    position, lengths = _along(detector, rows), _row_squares(_image(detector.model_.kernel, rows))
     # What is so long that its square overflows is infinitely far, whatever the product is.
+    position, lengths = _along(detector, rows), _row_squares(_image(detector.model_.kernel, rows))
     return _where(lengths <= FINITE, 2.0 * position - lengths - detector.model_.squared_norm, -np.inf)
 
 
