@@ -280,6 +280,23 @@ def test_a_line_of_totals_is_named_and_left_out_as_asked(tmp_path, name):
     assert [len(one) for one in pieces(tmp_path / "t.csv", Reading(skip_rows=[1, 3]))] == [1]
 
 
+def test_totals_between_rows_are_named_and_a_name_of_many_rows_is_none(tmp_path):
+    rows = [f"x{n},{n}" for n in range(62)] + ["Subtotal,3", "c,4", "Total,7"]
+    (tmp_path / "t.csv").write_text("\n".join(["id,n", *rows, ""]))
+    with pytest.raises(TableError, match=r"row 63 looks like a total: Subtotal, 3 \(and 1 more\)") as refused:
+        whole(tmp_path / "t.csv", Reading())
+    assert refused.value.remedy == ("skip-rows", "63,65")
+    (tmp_path / "t.csv").write_text("which,n\n" + "".join(f"{('total', 'part')[n % 2]},{n}\n" for n in range(60)))
+    assert len(read(tmp_path / "t.csv")) == 60
+
+
+def test_the_encoding_that_was_learned_is_taken_of_those_that_may_be(tmp_path):
+    (tmp_path / "t.csv").write_bytes("name,n\nлиф,1\nжил,2\n".encode("cp866"))
+    assert read(tmp_path / "t.csv", kept="cp866")["name"].tolist() == ["лиф", "жил"]
+    (tmp_path / "t.csv").write_text("name,n\nлиф,1\nжил,2\n", encoding="utf-8")
+    assert read(tmp_path / "t.csv", kept="cp866")["name"].tolist() == ["лиф", "жил"]
+
+
 def test_the_sheet_with_the_table_is_read_below_its_title(tmp_path):
     rows = [["Messwerte", None], [None, None], ["a", "b"], *([n, f"t{n}"] for n in range(30))]
     with pd.ExcelWriter(tmp_path / "t.xlsx") as book:

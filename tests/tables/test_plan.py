@@ -261,8 +261,37 @@ def test_whole_numbers_in_a_table_of_decimal_commas_may_come_back_as_thousands()
 def test_numbers_with_a_unit_are_learned_and_one_of_another_is_named():
     for text, unit in (("{} kg", "kg"), ("€{}", "€"), ("{}°C", "°C")):
         assert column([text.format(n) for n in range(N)]).described().kind == f"number in {unit}"
-    with pytest.raises(TableError, match=r"Row 60, column 'c': '3 lb' stands among numbers"):
+    with pytest.raises(TableError, match=r"Row 60, column 'c': '3 lb' is in another unit than the others, or"):
         column([f"{n} kg" for n in range(N - 1)] + ["3 lb"])
+
+
+def test_a_limit_among_numbers_and_a_number_among_percents_are_refused():
+    with pytest.raises(TableError, match=r"Row 60, column 'c': '<5' is a limit among numbers.*\(drop\)"):
+        column([str(n) for n in range(N - 1)] + ["<5"])
+    with pytest.raises(TableError, match=r"'6.25' stands among percents\. Write the sign behind all"):
+        column([f"{n}%" for n in range(N - 1)] + ["6.25"])
+    # Up to 1 it is a share.
+    assert column([f"{n}%" for n in range(N - 1)] + ["0.25"]).described().kind == "percent"
+
+
+def test_a_sign_may_stand_behind():
+    table = pd.DataFrame({"c": [f"{n}+" if n % 2 else f"{n}-" for n in range(N)]})
+    numbers = TableEncoder().fit_transform(table)[:, 0]
+    np.testing.assert_array_equal(numbers, [n if n % 2 else -n for n in range(N)])
+
+
+def test_whole_numbers_written_as_texts_under_the_name_of_an_identifier_are_one():
+    numbers = [str(n) for n in range(100, 100 + N)]
+    assert column(numbers, "order_id").taken_for == "identifier"
+    assert column(numbers, "order_id", keep=frozenset({"order_id"})).described().kind == "number"
+    assert column(numbers, "width").described().kind == "number"
+
+
+def test_unix_times_in_another_unit_than_learned_are_refused():
+    seconds = 1_700_000_000 + 5 * 3600 * np.arange(N)
+    encoder = TableEncoder().fit(pd.DataFrame({"created": seconds, "v": np.arange(N) * 1.5}))
+    with pytest.raises(TableError, match="its Unix times are in milliseconds, or none, and were in seconds"):
+        encoder.transform(pd.DataFrame({"created": seconds * 1000, "v": np.arange(N)}))
 
 
 def taken_for(values, name="c", **rules):

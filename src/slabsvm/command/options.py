@@ -90,7 +90,6 @@ def reading_of(options: dict[str, Any], **more: Any) -> Reading:
     from slabsvm.files.tables import Reading
 
     given = {name: options[name] for name in ("format", "separator", "decimal", "encoding", "array", "sheet")}
-    given["encoding"] = given["encoding"] or more.pop("encoding", None)
     return Reading(**given, header=not options["no_header"], skip_rows=_numbers(options["skip_rows"]), **more)
 
 

@@ -75,15 +75,15 @@ class Driver:
     column: Column
     part: float  # its part in what speaks against all of them
     ways: Counter[str]  # how many rows it rejects before all other columns, and how
-    example: str  # a cell with its row; "" where the column is the first of no row
+    example: str  # the worst cell with its row; "" where the column is the first of no row
+    way: str = ""  # what is wrong with it
 
     def said(self) -> str:
         """Return this in a few words."""
         name, example = printable([self.column.name, self.example])
-        way = self.ways.most_common(1)
-        if not way:
+        if not example:
             return f"{name} {self.part:.0%}"
-        such = f"{EMPTY}{example.removeprefix(GAP)}" if example.startswith(GAP) else f"{way[0][0]}: {example}"
+        such = f"{EMPTY}{example.removeprefix(GAP)}" if example.startswith(GAP) else f"{self.way}: {example}"
         return f"{name} {self.part:.0%} ({such})"
 
 
@@ -136,6 +136,7 @@ class ReasonCounts:
                 first = reasons[0]
                 self.ways[places[0]][first.how] += 1
                 away, key = _away(self.columns[places[0]], read[places[0]], number), (places[0], first.how)
+                away = np.inf if first.how == NEVER_SEEN else away
                 if key not in self.examples or away > self.examples[key][0]:
                     self.examples[key] = away, f"{first.cell} in row {row:,}{first.against()}"
         return found
@@ -151,9 +152,13 @@ class ReasonCounts:
             return []
         parts = self.blame / total
         heavy = [place for place in np.argsort(-np.round(parts, 2), kind="stable").tolist() if parts[place] >= LEAST]
-        # A cell of the way in which the column rejects most rows.
-        cells = {place: self.examples[place, way][1] for place in heavy for way, _ in self.ways[place].most_common(1)}
-        return [Driver(self.columns[at], float(parts[at]), self.ways[at], cells.get(at, "")) for at in heavy]
+        # The cell that is furthest away, or of what was never seen.
+        found = []
+        for at in heavy:
+            known = [(away, way, text) for (place, way), (away, text) in self.examples.items() if place == at]
+            _, way, text = max(known, default=(0.0, "", ""))
+            found.append(Driver(self.columns[at], float(parts[at]), self.ways[at], text, way))
+        return found
 
     def said(self) -> str:
         """Return what drives the rejections in a line; "" where nobody says."""

@@ -159,7 +159,7 @@ def page(run: Run, histogram: Histogram, drift: str, checks: Checks, facts: Sequ
     beside = ""
     if expected is not None:
         mean, spread = expected * n, 2.0 * np.sqrt(expected * (1.0 - expected) * n)
-        low, high = max(0.0, mean - spread), min(float(n), mean + spread)
+        low, high = np.floor(max(0.0, mean - spread)), np.ceil(min(float(n), mean + spread))
         than = "more than" if rejected > high else "fewer than" if rejected < low else "as"
         beside = f", {than} expected of good rows ({low:,.0f} to {high:,.0f})"
     lead = f"{rejected:,} of {counted(n, 'row')} {'is' if rejected == 1 else 'are'} rejected{beside}"

@@ -25,6 +25,7 @@ from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from slabsvm.command.scoring import Run
+    from slabsvm.tables.columns import Column
 
 
 @click.command(short_help="Score the rows of a table, and say why.", epilog=STATUSES)
@@ -93,7 +94,7 @@ def score(
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
         from slabsvm.command.checks import Checks
-        from slabsvm.command.names import RowNames, columns_read, say_columns
+        from slabsvm.command.names import RowNames, columns_read, say_columns, written_with
         from slabsvm.command.report import Histogram, drift_monitor, drift_said, page
         from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
         from slabsvm.data.files import write_whole
@@ -102,6 +103,7 @@ def score(
         pipeline = loaded(model)
         if "n_jobs" in pipeline[-1].get_params(deep=False):
             pipeline[-1].set_params(n_jobs=jobs)
+        written_with(pipeline[0], options["decimal"])
         names = RowNames(pipeline[0], id)
         run = Run(Scorer.of(pipeline, alpha), reasons, names)
         histogram, drift = Histogram.of(pipeline[-1]), None
@@ -116,7 +118,7 @@ def score(
         with kept_warnings() as texts, about(table), output_file(output) as file, counting(output) as progress:
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:
-            about_it = facts_of(run, table, model, pipeline[0].plan().not_learned())
+            about_it = facts_of(run, table, model, pipeline[0].plan().not_learned(), how.said)
             write_whole(html, page(run, histogram, drift_said(drift), checks, about_it))
         if not run.ended:
             say(f"The output was closed: {counted(run.rows, 'row')} were read, and no more.", err=True)
@@ -137,18 +139,25 @@ def score(
             raise SystemExit(TOO_MANY_REJECTED)
 
 
-def facts_of(run: Run, table: Path, model: Path, not_learned: str) -> list[tuple[str, str]]:
+def facts_of(run: Run, table: Path, model: Path, not_learned: str, said: list[str]) -> list[tuple[str, str]]:
     """Return what a report is about, each fact with its name."""
     encoder = run.scorer.encoder
     return [
         ("Table", table.name),
         ("Rows", f"{run.rows:,}"),
         ("Model", f"{model.name}, {type(run.scorer.detector).__name__}, learned from {encoder.n_rows_:,} rows"),
-        ("Columns checked", ", ".join(column.name for column in encoder.columns_)),
+        ("Columns checked", ", ".join(_checked(column) for column in encoder.columns_)),
         ("Not checked", not_learned),
         ("Further columns", ", ".join(run.names.further) or "none"),
+        ("Noticed", " ".join(said) or "nothing"),
         ("Scored on", f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}"),
     ]
+
+
+def _checked(column: Column) -> str:
+    """Return a column's name, and of times what of them is checked."""
+    parts = getattr(column, "parts", None)
+    return f"{column.name} (its {' and '.join(parts)} alone)" if parts else column.name
 
 
 def said(run: Run, table: Path, output: Path) -> list[str]:

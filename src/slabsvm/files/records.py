@@ -75,17 +75,25 @@ class Records:
     """The header of a text, and its records a block at a time.
 
     The header has the columns' `names`; without one they are x0, x1, ... A separator or an encoding that is None is
-    found by the first lines. Lines above the header, and lines that repeat it, are left out, and `say` hears of them.
+    found by the first lines; of likely encodings the `kept` one is taken. Lines above the header and lines that repeat
+    it are left out, and `say` hears of them.
     Raises TableError: the text is empty, in another encoding, with another separator, or a record is not what it should
     be.
     """
 
     def __init__(
-        self, file: BinaryIO, *, separator: str | None, encoding: str | None, header: bool, say: Callable[[str], object]
+        self,
+        file: BinaryIO,
+        *,
+        separator: str | None,
+        encoding: str | None,
+        header: bool,
+        say: Callable[[str], object],
+        kept: str | None = None,
     ) -> None:
         self._asked, self._say = separator, say
         self.separator = separator or ","
-        self._file = _Decoded(file, encoding)
+        self._file = _Decoded(file, encoding, kept)
         self.encoding = self._file.encoding
         self._line, self._rest, self._first_name = 1, b"", b""
         first = self._next()
@@ -255,13 +263,13 @@ class Records:
 class _Decoded:
     """A binary file in UTF-8 of one in another encoding, which is found by the first bytes where it is not said."""
 
-    def __init__(self, file: BinaryIO, encoding: str | None) -> None:
-        self._file, self._line, self._first = file, 1, file.read(BLOCK_BYTES)
+    def __init__(self, file: BinaryIO, encoding: str | None, kept: str | None) -> None:
+        self._file, self._line, self._first, self._ended = file, 1, file.read(BLOCK_BYTES), False
         if other := next((text for start, text in OTHERS.items() if self._first.startswith(start)), None):
             raise TableError(other)
         self._asked = encoding
         marked = next((name for mark, name in BOMS.items() if self._first.startswith(mark)), None)
-        self.encoding = marked or encoding or encoding_of(self._first)
+        self.encoding = marked or encoding or encoding_of(self._first, kept)
         try:
             "a".encode(self.encoding)  # which refuses what is of no text
             self._decoder = codecs.getincrementaldecoder(self.encoding)()
@@ -271,7 +279,10 @@ class _Decoded:
 
     def read(self, size: int) -> bytes:
         """Return about this many bytes; fewer at the end alone."""
+        if self._ended:
+            return b""
         content, self._first = self._first or self._file.read(size), b""
+        self._ended = not content
         try:
             text = self._decoder.decode(content, not content)
         except UnicodeError as error:
@@ -288,13 +299,17 @@ class _Decoded:
         return text.encode() if text or not content else self.read(size)
 
 
-def encoding_of(content: bytes) -> str:
-    """Return the encoding of a text by its first bytes: UTF-8 where it is that, and otherwise the likeliest."""
+def encoding_of(content: bytes, kept: str | None = None) -> str:
+    """Return the encoding of a text by its first bytes: UTF-8 where it is that, and otherwise the one that was kept of
+    another table, or the likeliest.
+    """
     try:
         codecs.getincrementaldecoder("utf-8")().decode(content)
     except UnicodeDecodeError as error:
         # Below letters in UTF-8 a line may be damaged.
-        return "utf-8" if not content[: error.start].isascii() else _likely(content)
+        if not content[: error.start].isascii():
+            return "utf-8"
+        return kept if kept is not None and not kept.startswith("utf") else _likely(content)
     return "utf-8"
 
 

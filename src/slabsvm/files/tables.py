@@ -55,6 +55,8 @@ TOTAL = re.compile(
     r"|razem|celkem|toplam|итого|всего|合計|总计)\s*:?\s*",
     re.IGNORECASE,
 )
+# A larger share of the rows are no totals.
+MOST_TOTALS = 0.05
 # A cell of digits that begins with a zero, between what may stand between cells.
 LEADING_ZERO = re.compile(rb'(?:^|[\t;|,\n"])0\d+(?=[\t;|,\r\n"]|$)')
 
@@ -68,6 +70,7 @@ class Reading:
     # The decimal point of a text's numbers. By ",." each column has its own: numbers with commas remain texts
     decimal: str = EITHER
     encoding: str | None = None  # None is found by the first lines
+    kept: str | None = None  # the encoding of the table that was learned, which is likely
     header: bool = True  # whether there is a line with the columns' names
     sheet: str | None = None  # of a workbook; None is the first that holds a table
     array: str | None = None  # which array of an NPZ file
@@ -108,16 +111,15 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
     Raises TableError: the file is not such a table; slabsvm.ExtraMissingError: what reads the format is not installed;
     OSError.
     """
-    first, last = 0, None
+    first = 0
     for piece in _parts(path, how):
-        n_rows = len(piece)
         kept = _kept(piece, first, how)
-        first += n_rows
+        for place, cells in totals_of(kept).items() if not how.skip_rows else ():
+            row = first + place + 1
+            how.say(f"Row {row:,} looks like a total: {cells}. Leave it out with --skip-rows {row}.")
+        first += len(piece)
         if len(kept):
-            last = kept
             yield kept
-    if last is not None and (total := total_of(last)):
-        how.say(f"Row {first:,} looks like a total: {total}. Leave it out with --skip-rows {first}.")
 
 
 def whole(path: Path, how: Reading) -> Any:
@@ -132,13 +134,15 @@ def whole(path: Path, how: Reading) -> Any:
         if not parts:
             raise TableError("it has no rows")
         table = parts[0] if len(parts) == 1 else _pandas().concat(parts, ignore_index=True)
-    n_rows = len(table)
     table = _kept(table, 0, how)
     if len(table) == 0:
         raise TableError("it has a header and no rows. Give a table with rows")
-    if total := total_of(table):
-        what = f"row {n_rows:,} looks like a total: {total}. Leave it out (skip-rows)"
-        raise TableError(what, remedy=("skip-rows", str(n_rows)))
+    if totals := totals_of(table):
+        numbers = ",".join(str(place + 1) for place in totals)
+        first, cells = next(iter(totals.items()))
+        more = f" (and {len(totals) - 1:,} more)" if len(totals) > 1 else ""
+        what = f"row {first + 1:,} looks like a total: {cells}{more}. Leave it out (skip-rows)"
+        raise TableError(what, remedy=("skip-rows", numbers))
     return table
 
 
@@ -149,12 +153,17 @@ def _parts(path: Path, how: Reading) -> Iterator[Any]:
     yield from READERS[name](path, how)
 
 
-def total_of(table: Any) -> str:
-    """Return the first cells of the last row if one of them says that the row is a total; "" otherwise."""
-    row = table.iloc[-1].dropna().tolist()
-    if not any(isinstance(cell, str) and TOTAL.fullmatch(cell) for cell in row):
-        return ""
-    return ", ".join(str(cell) for cell in row[:4] if not (isinstance(cell, str) and not cell.strip()))
+def totals_of(table: Any) -> dict[int, str]:
+    """Return rows that are totals, by their places, with their first cells: a cell of them says nothing else."""
+    found = np.zeros(len(table), dtype=bool)
+    for place in range(table.shape[1]):
+        cells = table.iloc[:, place]
+        if _is_text(cells):
+            levels = [level for level in cells.unique() if isinstance(level, str) and TOTAL.fullmatch(level)]
+            found |= cells.isin(levels).to_numpy(dtype=bool)
+    # Where many rows say so it is a name among others.
+    places = np.flatnonzero(found) if found.sum() <= max(1.0, MOST_TOTALS * len(table)) else []
+    return {int(place): ", ".join(map(str, table.iloc[place].dropna().tolist()[:4])) for place in places}
 
 
 def _kept(piece: Any, first: int, how: Reading) -> Any:
@@ -276,7 +285,9 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
             f"{shown(how.decimal)} (decimal)"
         )
     with _opened(path) as file:
-        records = Records(file, separator=separator, encoding=how.encoding, header=how.header, say=how.say)
+        records = Records(
+            file, separator=separator, encoding=how.encoding, header=how.header, say=how.say, kept=how.kept
+        )
         how.found["encoding"] = records.encoding
         yield records
 

@@ -31,6 +31,8 @@ MOST_LINES = 50
 MOST_GAPS = 5
 # Of whole numbers beyond this some are no float64.
 LAST_EXACT = 2**53
+# Below or above what could be measured, as <5.
+LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]")
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
@@ -216,25 +218,32 @@ class Cells:
         unseen = np.zeros(len(levels), dtype=bool)
         unseen[unread] = [not is_placeholder(level) for level in self.levels[unread]]
         if unseen.any():
-            raise self._among(unseen, learned, None if learning else changed)
+            raise self._among(unseen, learned, changed, learning=learning)
         values = np.append(numbers, np.nan)[self.values]
         return replace(self, values=values, missing=np.isnan(values), levels=None)
 
-    def _among(self, unseen: BoolArray, learned: str, changed: Callable[[list[str]], Cure | None] | None) -> TableError:
-        """Return the error of levels that are not what was learned, or (changed is None) what most cells are."""
+    def _among(
+        self, unseen: BoolArray, learned: str, changed: Callable[[list[str]], Cure | None], *, learning: bool
+    ) -> TableError:
+        """Return the error of levels that are not what was learned, or (learning) what most cells are."""
         assert self.levels is not None
         levels, rows = self.levels[unseen].tolist(), np.flatnonzero(np.append(unseen, False)[self.values])
         first, row = levels[0], int(rows[0])
         more = f" (and {counted(len(rows) - 1, 'more such cell')})" if len(rows) > 1 else ""
-        if changed is not None:
-            texts = [level for level in levels if isinstance(level, str)]
+        texts = [level for level in levels if isinstance(level, str)]
+        if learning and (changed(texts) is not None or any(map(LIMIT.match, texts))):
+            is_limit = any(map(LIMIT.match, texts))
+            kind = f"a limit among {learned}" if is_limit else "in another unit than the others, or written otherwise"
+            what = f"{shown(first)} is {kind}{more}. Write all alike, or leave the column out (drop)"
+            return self.error(what, row, remedy=("drop", quoted(self.name)))
+        if not learning:
             cure, remedy = changed(texts) or ("Mend the cell, or empty it", None)
             what = f"{shown(first)} stands where the model learned {learned}{more}. {cure}"
             return self.error(what, row, remedy=remedy)
-        texts = list(dict.fromkeys(str(level).strip() for level in levels))
-        if len(texts) <= MOST_GAPS:
+        names = list(dict.fromkeys(str(level).strip() for level in levels))
+        if len(names) <= MOST_GAPS:
             cure = "Mend the cell, say that such cells are empty (gaps),"
-            remedy = ("gaps", ",".join(map(quoted, texts)))
+            remedy = ("gaps", ",".join(map(quoted, names)))
         else:
             cure, remedy = "Mend the cells,", ("categories", quoted(self.name))
         what = f"{shown(first)} stands among {learned}{more}. {cure} or that the column holds names (categories)"
@@ -511,6 +520,8 @@ class Numbers(Column):
         if not len(found):
             raise cells.error("it has no value at all. Leave it out (drop)", remedy=("drop", quoted(cells.name)))
         low, high = float(found.min()), float(found.max())
+        if texts is not None:
+            _refuse_two_percents(cells, texts)
         first, last = np.quantile(found, WITHIN).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
             edges = np.linspace(first, last, N_BINS + 1) if first < last else np.array([low])
@@ -580,6 +591,25 @@ class Numbers(Column):
         if self.form in ("1,234.5", "1.234,5", "1234,5"):
             return self.form[-2]
         return self.form[-2] if has_fractions and not self.percent else ""
+
+
+def _refuse_two_percents(cells: Cells, levels: npt.NDArray[np.object_]) -> None:
+    """Refuse numbers beyond 1 beside percents: 6.25 may be 6.25 % or 625 %."""
+    signed = np.array([isinstance(level, str) and "%" in level for level in levels.tolist()], dtype=bool)
+    if not signed.any() or signed.all():
+        return
+    plain = [level for level, sign in zip(levels.tolist(), signed.tolist(), strict=True) if not sign]
+    texts = [level for level in plain if isinstance(level, str) and not is_placeholder(level)]
+    for text, number in zip(texts, read_numbers(texts, cells_form(texts)), strict=True):
+        if abs(number) > 1.0:
+            what = f"{shown(text)} stands among percents. Write the sign behind all, or leave the column out (drop)"
+            raise cells.error(what, remedy=("drop", quoted(cells.name)))
+
+
+def cells_form(texts: Sequence[str]) -> str:
+    """Return the form of some texts of numbers."""
+    found = writing_of(texts, np.ones(len(texts), dtype=np.intp))
+    return PLAIN if found is None else found.form
 
 
 def code_of(numbers: FloatArray) -> float | None:

@@ -203,7 +203,7 @@ def _wrapped(unit: str | None) -> re.Pattern[str]:
     behind = f"{MONEY}|{UNIT}" if unit is None else re.escape(unit)
     return re.compile(
         rf"^ *(?P<open>\()? *(?P<sign>[-+])? *{_optional('before', before)}(?P<second>[-+])? *(?P<core>{CORE}) *"
-        rf"{_optional('behind', behind)}(?P<minus>-)? *(?P<percent>%)? *(?(open)\)) *$",
+        rf"{_optional('behind', behind)}(?P<minus>[-+])? *(?P<percent>%)? *(?(open)\)) *$",
         re.MULTILINE,
     )
 

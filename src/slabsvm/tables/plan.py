@@ -206,14 +206,29 @@ def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     if _are_codes(levels):
         return _categories(cells, kept=True)
     if len(levels) > 1 and (writing := writing_of(levels, cells.counts)) is not None:
-        if writing.other:
-            return Undecided(cells, writing)
-        return Numbers.learned(cells, boolean=False, writing=writing)
+        return _written(cells, writing, kept=cells.name in rules.keep)
     if are_durations(cells.name, levels):
         return Numbers.learned(cells, boolean=False, writing=Writing(DURATION))
     if looks_like_times(levels):
         return _times(cells, rules)
     return _categories(cells, kept=cells.name in rules.keep)
+
+
+def _written(cells: Cells, writing: Writing, *, kept: bool) -> Column | LeftOut | Undecided:
+    """Return numbers that are written as texts, unless they are identifiers, or can be read in two ways."""
+    if writing == Writing(PLAIN) and not kept and _names_rows(cells):
+        examples = _examples(cells.present.tolist())
+        return LeftOut(cells.name, int(cells.missing.sum()), "identifier", examples, "--keep takes it")
+    if writing.other:
+        return Undecided(cells, writing)
+    return Numbers.learned(cells, boolean=False, writing=writing)
+
+
+def _names_rows(cells: Cells) -> bool:
+    """Return whether texts are whole numbers that name the rows, as `_numbers` has it of numbers."""
+    all_there = bool((cells.counts == 1).all()) and not cells.missing.any()
+    whole = all_there and all(text.strip().isdecimal() for text in cells.present.tolist())
+    return whole and NAMES_OF_IDENTIFIERS.search(cells.name) is not None
 
 
 def _are_codes(texts: Sequence[str]) -> bool:

@@ -76,7 +76,7 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
     iso = first >= FIRST_YEAR
     if day_first is None:
         sure = ~iso & (np.fmax(first, second) > 12)
-        open_ = ~iso & (first != second) & ~np.isnan(first) & ~(pointed > 0)
+        open_ = ~iso & (first != second) & (np.fmin(first, second) >= 1) & ~(pointed > 0)
         if open_.any() and not sure.any():
             raise AmbiguousError(str(values[int(open_.argmax())]))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
@@ -237,6 +237,10 @@ def _moments(cells: Cells, day_first: bool | None, unix: int, *, learning: bool)
     if cells.levels is None:
         if not unix:
             raise cells.error("it holds numbers, where the model learned times. Write them as in the learned table")
+        present = cells.present
+        if len(present) and not FIRST_UNIX <= present.max() / unix < 1000 * FIRST_UNIX:
+            was, now = ("seconds", "milliseconds") if unix == 1 else ("milliseconds", "seconds")
+            raise cells.error(f"its Unix times are in {now}, or none, and were in {was}. Give them in {was}")
         return replace(cells, values=np.where(cells.missing, np.nan, cells.values / float(unix))), False
     seconds, found = seconds_of(cells.levels.tolist(), day_first=day_first)
     changed = partial(_changed, day_first=found)
