@@ -136,7 +136,7 @@ class ReasonCounts:
                 first = reasons[0]
                 self.ways[places[0]][first.how] += 1
                 away, key = _away(self.columns[places[0]], read[places[0]], number), (places[0], first.how)
-                away = np.inf if first.how in (NEVER_SEEN, EMPTY) else away
+                away = np.inf if first.how == NEVER_SEEN else away
                 if key not in self.examples or away > self.examples[key][0]:
                     self.examples[key] = away, f"{first.cell} in row {row:,}{first.against()}"
         return found
@@ -152,11 +152,13 @@ class ReasonCounts:
             return []
         parts = self.blame / total
         heavy = [place for place in np.argsort(-np.round(parts, 2), kind="stable").tolist() if parts[place] >= LEAST]
-        # An empty cell, one of what was never seen, or the one that is furthest away.
+        # The cell that is furthest away, or of what was never seen; an empty one where most are.
         found = []
         for at in heavy:
             known = [(away, way, text) for (place, way), (away, text) in self.examples.items() if place == at]
-            _, way, text = max(known, default=(0.0, "", ""))
+            most = self.ways[at].most_common(1)
+            some = [one for one in known if one[1] == EMPTY] if most and most[0][0] == EMPTY else known
+            _, way, text = max(some, default=(0.0, "", ""))
             found.append(Driver(self.columns[at], float(parts[at]), self.ways[at], text, way))
         return found
 
