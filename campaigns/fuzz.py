@@ -59,7 +59,7 @@ def measure(name: str, options: Options) -> Record:
             found[most_of] = max(found[most_of], counts[most_of])
     traced = json.loads(_output(name, folder, "--lines", "--seconds", str(TRACED_SECONDS)))
     found |= {"lines_reached": traced["lines_reached"], "lines": traced["lines"]}
-    found |= {"faults": len(faults_in(folder)), "left": len(traced["left"])}
+    found |= {"faults": max(found.get("faults", 0), len(faults_in(folder))), "left": len(traced["left"])}
     if options.keep:
         _keep(folder, traced["first"], CORPUS / folder.name)
     return found

@@ -63,9 +63,12 @@ TEXT_ROWS = (
     b"1,2\n3,4\n",
     b'name,n\n"line\none",1\nNA,2\n,3\n',
     b"\xef\xbb\xbfd,flag\n2024-01-02,True\n2024-01-03,False\n",
+    b"Parts of May\n\nid;money;zip\na;1.094,17 \x80;01067\nid;money;zip\nb;(5,00) \x80;50667\nTotal;;\n",
+    b"a,b,a\n$1.50,4 %,1:30:05\n-$3,5 %,30:00:00\n",
+    b"t,ts\n13/01/2025,1735689600\n2025-01-14T10:00:00+02:00,1735776000\n",
 )
 SEPARATORS = (None, ";", "\t", " ", "|", "a", "")
-ENCODINGS = ("utf-8", "latin-1", "utf-16", "cp1252", "utf-32", "utf-7", "idna", "no such", "base64", "big5")
+ENCODINGS = (None, "utf-8", "latin-1", "utf-16", "cp1252", "utf-32", "utf-7", "idna", "no such", "base64", "big5")
 TEXT_WORDS = (b'"', b'""', b"\r\n", b"\n", b"\r", b"\0", b"NA", b"1e999", b"-inf", b"\xef\xbb\xbf", b"\xff\xfe", b"nan")
 
 
@@ -79,7 +82,7 @@ def _records(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
 
     def read(content: bytes) -> None:
         (separator, encoding, header), text = drawn(content, (",", ";", "\t", "a"), ENCODINGS, (True, False))
-        records = Records(io.BytesIO(text), separator=separator, encoding=encoding, header=header)
+        records = Records(io.BytesIO(text), separator=separator, encoding=encoding, header=header, say=lambda _: None)
         blocks = list(records)
         records.examine(blocks)
 
@@ -116,6 +119,8 @@ def _text_seeds(choices: int) -> Callable[[Path], list[bytes]]:
     ]
     return lambda _: [bytes(choices) + text for text in TEXT_ROWS] + more
 
+
+JSON_LINES = [b'{"a": 1, "b": "x"}\n{"a": 2.5, "b": null}\n', b'{"a": [1], "b": {"c": true}}\n{"a": 1e999}\n']
 
 # Arrays and Parquet
 
@@ -343,6 +348,9 @@ READERS: tuple[Reader, ...] = (
         (b"PAR1", b"pandas", b"ARROW:schema", b"metadata"),
         changes.parquet,
         8192,
+    ),
+    Reader(
+        "jsonl", ("slabsvm.files.tables",), _table_file("table.jsonl"), lambda _: JSON_LINES, (b'"a":', b"null", b"[]")
     ),
     Reader("models", models.MODULES, models.prepare, models.seeds, (), changes.model, 2**18),
     Reader(

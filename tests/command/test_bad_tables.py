@@ -49,7 +49,6 @@ def test_fit_refuses_a_bad_table_and_writes_nothing(run, what):
 
 WRONG = {
     "separator": (GOOD.replace(",", ";").encode(), ["--separator", ","], ["--separator", ";"]),
-    "encoding": (GOOD.encode() + b"1,2\n" + b"3,\xa04\n", [], ["--encoding", "cp1252"]),
     "header": (GOOD.removeprefix("a,b\n").encode(), [], ["--no-header"]),
     "commas": (b"a;b\n" + b"".join(b"%d;%d,555\n" % (n, n % 7 + 1) for n in range(30)), [], ["--decimal", ","]),
     "cells": (GOOD.encode() + b'err,2\n3,"x,y"\n', [], ["--gaps", 'err,"x,y"']),

@@ -60,7 +60,8 @@ class TestFit:
         result = run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--detector", detector)
         assert result.exit_code == 0
         held = "its support vectors" if detector in ("slab", "one-class-svm", "svdd") else "those that were learned"
-        assert result.stdout.endswith(f"It holds rows of the table: {held}.\n")
+        assert f"It holds rows of the table: {held}.\n" in result.stdout
+        assert result.stdout.endswith("1 of 7 columns is not learned: serial (names the rows).\n")
         found = scored(run("score", "m.skops", ready / "new.csv"))
         assert not found["accepted"][1:5].any()
         assert found["accepted"][5:].mean() > 0.7
@@ -349,6 +350,17 @@ def test_parquet_is_scored_as_csv_is(run, ready):
 
 
 NAMES = ["007", "NA", "None", "nan", "null", "", "9007199254740993", "1e5", "=1+1", '"a", b', " c "]
+
+
+def test_another_decimal_mark_of_a_new_table_is_said(run):
+    good = "".join(f"{n}.{n % 10}5,{n % 7}.5 kg\n" for n in range(100))
+    Path("good.csv").write_text("a,b\n" + good)
+    Path("new.csv").write_text("a;b\n" + good.replace(",", ";").replace(".", ","))
+    assert run("fit", "good.csv", "-o", "m.skops").exit_code == 0
+    assert run("score", "m.skops", "good.csv", "-o", "one.csv").exit_code == 0
+    result = run("score", "m.skops", "new.csv", "-o", "two.csv", "--decimal", ",")
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv("two.csv")["p_value"].equals(pd.read_csv("one.csv")["p_value"])
 
 
 def test_names_of_rows_stay_as_they_are(run, ready):

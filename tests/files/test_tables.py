@@ -20,6 +20,9 @@ from slabsvm.files import records, tables
 from slabsvm.files.tables import Reading, pieces, whole
 from slabsvm.tables import TableEncoder, TableError
 
+# What is left out is warned of, which a test asks for.
+pytestmark = pytest.mark.filterwarnings("ignore:.* not learned")
+
 needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
 
 
@@ -195,20 +198,12 @@ BAD = {
     "wrong separator": ("csv", b"a;b\n1;2\n", {"separator": ","}, "Is ';' the separator?"),
     "tabs": ("csv", b"a\tb\n1\t2\n", {"separator": ","}, "Is tab the separator?"),
     "no header": ("csv", b"1.5,2\n3,4\n", {}, "the first line holds numbers"),
-    "no name": ("csv", b"a,,c\n1,2,3\n", {}, "the header has no name for column 2"),
-    "separator at the end": ("csv", b"a;b;\n1;2;\n", {}, "take off the ';' that ends each"),
-    "title in a header": ("csv", b"Parts of May,,,\na,b,c,d\n1,2,3,4\n", {}, "names few of 4"),
     "titles in a header": ("csv", b"Parts," * 20 + b"," * 30 + b"\n1\n", {}, "and 15 others, names few of 51"),
-    "title": ("csv", b"Parts\n\na,b\n1,2\n", {}, "Delete the lines above"),
-    "names twice": ("csv", b"a,b,a\n1,2,3\n", {}, "there are two columns of this name"),
     "open quote": ("csv", b'a,b\n1,"x\n2,y\n', {}, "a quote is not closed, or stands inside of a cell"),
     "open quote, long": ("csv", b'a,b\n1,"' + b"x" * 140_000, {}, "line 2: a quote is not closed"),
-    "encoding": ("csv", "a,b\n1,x\n2,grün\n".encode("cp1252"), {}, "line 3 is not in utf-8"),
-    "encoding of DOS": ("csv", "a,b\n1,grün\n".encode("cp850"), {}, "for example cp850"),
     "encoding of one line": ("csv", "a,b\n1,grün\n".encode() + b"2,gr\xfcn\n", {}, "Mend the line"),
-    "utf-16": ("csv", "a,b\n1,2\n".encode("utf-16"), {}, "Say which encoding it is in, for example utf-16"),
     "zero bytes": ("csv", b"a,b\n1,\x002\n", {}, "line 2 holds a zero byte: this is no text"),
-    "wrong encoding": ("csv", b"a,b\n1,\xc3\n", {"encoding": "ascii"}, "it is not in ascii"),
+    "wrong encoding": ("csv", b"a,b\n1,\xc3\n", {"encoding": "ascii"}, "line 2 is not in ascii"),
     "no encoding": ("csv", b"a,b\n", {"encoding": "klingon"}, "there is no encoding 'klingon'"),
     "old ends": ("csv", b"a,b\r1,2\r", {}, "its lines end with a carriage return alone"),
     "two characters": ("csv", b"a,b\n", {"separator": "::"}, "the separator is one character, not '::'"),
@@ -225,6 +220,111 @@ BAD = {
     "renamed Parquet": ("csv", b"PAR1\0\n", {}, "it is a Parquet file. Say so (format)"),
     "decimals": ("csv", b"a,b\n", {"decimal": ".,"}, "the decimal point is one character"),
 }
+
+
+# Texts as offices write them, all of the same table.
+AS_WRITTEN = {
+    "plain": ("a,b\n1,grün\n2,blau\n".encode(), []),
+    "a title": (
+        "Teile im Mai\n\na,b\n1,grün\n2,blau\n".encode(),
+        ["The line above the header, 'Teile im Mai', is left out."],
+    ),
+    "a title in cells": (
+        "Teile,\na,b\n1,grün\n2,blau\n".encode(),
+        ["The line above the header, 'Teile', is left out."],
+    ),
+    "the header again": ("a,b\n1,grün\na,b\n2,blau\n".encode(), ["Line 3 repeats the header, and is left out."]),
+    "a mark of UTF-8": ("a,b\n1,grün\n2,blau\n".encode("utf-8-sig"), []),
+    "UTF-16": ("a,b\n1,grün\n2,blau\n".encode("utf-16"), []),
+    "cp1252": ("a;b\r\n1;grün\r\n2;blau\r\n".encode("cp1252"), []),
+}
+
+
+@pytest.mark.parametrize("what", AS_WRITTEN)
+def test_a_text_as_offices_write_it_is_read_and_what_is_left_out_is_said(tmp_path, what):
+    content, said = AS_WRITTEN[what]
+    (tmp_path / "t.csv").write_bytes(content)
+    for read in (whole, lambda path, how: pd.concat(list(pieces(path, how)))):
+        how = Reading()
+        table = read(tmp_path / "t.csv", how)
+        assert table.to_dict("list") == {"a": [1, 2], "b": ["grün", "blau"]}
+        assert how.said == said
+
+
+def test_separators_behind_each_line_and_columns_of_one_name_or_none(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b;a;;c\n1;2;3;4;5;\n6;7;8;9;0;\n")
+    how = Reading()
+    table = whole(tmp_path / "t.csv", how)
+    assert list(table.columns) == ["a", "b", "a (2)", "column 4", "c", "column 6"]
+    assert table["column 6"].isna().all()
+    assert how.said == ["There are two columns of the name 'a': column 3 is called 'a (2)'."]
+
+
+def test_leading_zeros_stay(tmp_path):
+    (tmp_path / "t.csv").write_text("zip,n,date\n01067,1,02.01.2025\n50667,2,02.01.2025\n,3,02.01.2025\n")
+    table = whole(tmp_path / "t.csv", Reading())
+    assert table["zip"].tolist()[:2] == ["01067", "50667"]
+    assert table["n"].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["Summe", "total", "Grand Total:", "Gesamtsumme"])
+def test_a_line_of_totals_is_named_and_left_out_as_asked(tmp_path, name):
+    (tmp_path / "t.csv").write_text(f"id,n\na,1\nb,2\n{name},3\n")
+    with pytest.raises(TableError, match=f"row 3 looks like a total: {name}, 3. Leave it out") as refused:
+        whole(tmp_path / "t.csv", Reading())
+    assert refused.value.remedy == ("skip-rows", "3")
+    how = Reading()
+    assert len(pd.concat(list(pieces(tmp_path / "t.csv", how)))) == 3
+    assert how.said == [f"Row 3 looks like a total: {name}, 3. Leave it out with --skip-rows 3."]
+    assert len(whole(tmp_path / "t.csv", Reading(skip_rows=[3]))) == 2
+    assert [len(one) for one in pieces(tmp_path / "t.csv", Reading(skip_rows=[1, 3]))] == [1]
+
+
+def test_totals_between_rows_are_named_and_a_name_of_many_rows_is_none(tmp_path):
+    rows = [f"x{n},{n}" for n in range(62)] + ["Subtotal,3", "c,4", "Total,7"]
+    (tmp_path / "t.csv").write_text("\n".join(["id,n", *rows, ""]))
+    with pytest.raises(TableError, match=r"row 63 looks like a total: Subtotal, 3 \(and 1 more\)") as refused:
+        whole(tmp_path / "t.csv", Reading())
+    assert refused.value.remedy == ("skip-rows", "63,65")
+    (tmp_path / "t.csv").write_text("which,n\n" + "".join(f"{('total', 'part')[n % 2]},{n}\n" for n in range(60)))
+    assert len(read(tmp_path / "t.csv")) == 60
+
+
+def test_the_encoding_that_was_learned_is_taken_of_those_that_may_be(tmp_path):
+    (tmp_path / "t.csv").write_bytes("name,n\nлиф,1\nжил,2\n".encode("cp866"))
+    assert read(tmp_path / "t.csv", kept="cp866")["name"].tolist() == ["лиф", "жил"]
+    (tmp_path / "t.csv").write_text("name,n\nлиф,1\nжил,2\n", encoding="utf-8")
+    assert read(tmp_path / "t.csv", kept="cp866")["name"].tolist() == ["лиф", "жил"]
+
+
+def test_the_sheet_with_the_table_is_read_below_its_title(tmp_path):
+    rows = [["Messwerte", None], [None, None], ["a", "b"], *([n, f"t{n}"] for n in range(30))]
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        pd.DataFrame([["Deckblatt"]]).to_excel(book, sheet_name="Titel", index=False, header=False)
+        pd.DataFrame(rows).to_excel(book, sheet_name="Daten", index=False, header=False)
+    how = Reading()
+    table = whole(tmp_path / "t.xlsx", how)
+    assert table["a"].tolist() == list(range(30))
+    assert "The sheet 'Daten' is read. Others, as 'Titel', are read with --sheet." in how.said
+    with pytest.raises(TableError, match="it has no sheet 'Blatt', but 'Titel', 'Daten'"):
+        whole(tmp_path / "t.xlsx", Reading(sheet="Blatt"))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+def test_lines_of_json_are_read(tmp_path, suffix, frame):
+    table = frame.reset_index(drop=True)
+    table.to_json(tmp_path / f"t.{suffix}", orient="records", lines=True, date_format="iso")
+    found = whole(tmp_path / f"t.{suffix}", Reading())
+    assert list(found.columns) == list(table.columns)
+    assert len(found) == len(table)
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(TableError, match="line 2 is no JSON"):
+        whole(tmp_path / "bad.jsonl", Reading())
+
+
+def test_svmlight_in_any_order_with_any_labels(tmp_path):
+    (tmp_path / "t.svm").write_text("good 3:1.5 1:2 # a\nbad qid:1 2:4\n")
+    np.testing.assert_array_equal(whole(tmp_path / "t.svm", Reading(n_columns=4)), [[2, 0, 1.5, 0], [0, 4, 0, 0]])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "svm"])

@@ -24,6 +24,7 @@ from slabsvm.command.terminal import (
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
+    from slabsvm.files.tables import Reading
     from slabsvm.tables import TableEncoder
     from slabsvm.tables.plan import Plan
 
@@ -52,11 +53,12 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
 
     with plain_errors(), about(table):
         with kept_warnings() as texts:
-            content, encoder = read(table, options)
+            content, encoder, how = read(table, options)
             plan = encoder.planned(content)
             plan = plan if options["id"] else plan.naming()
+        said = [*texts, *how.said]
         if as_json:
-            say_json({"table": str(table), **facts_of(plan), "warnings": texts})
+            say_json({"table": str(table), **facts_of(plan), "warnings": said})
         else:
             say(f"{named(table)}: {counted(plan.n_rows, 'row')}, {counted(len(plan.names), 'column')}\n")
             for line in lines_of(plan):
@@ -64,12 +66,13 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
         if plan.errors:
             raise refused(plan.errors)
         if not as_json:
-            warn(texts)
-            say(f"\nNothing is wrong. This command learns the table:\n  {learning_line(table)}")
+            warn(said)
+            say(f"\nThis command learns the table:\n  {learning_line(table)}\n")
+            say(plan.not_learned())
 
 
-def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:
-    """Return the table of a file, and the encoder of the options; TableError where it is no such table."""
+def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder, Reading]:
+    """Return the table of a file, the encoder of the options, and how it was read; TableError where it is no table."""
     from slabsvm.files.tables import whole
     from slabsvm.tables import TableError
 
@@ -79,7 +82,7 @@ def read(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder]:
         raise TableError(
             f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from. Give more rows"
         )
-    return table, encoder_of(options)
+    return table, encoder_of(options), how
 
 
 def lines_of(plan: Plan, most: int | None = None) -> list[str]:

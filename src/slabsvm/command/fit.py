@@ -88,7 +88,7 @@ def fit(
     with plain_errors("output", table=table, outliers=outliers, output=output):
         known, besides = None, ""
         with kept_warnings() as texts:
-            good = good_rows(table, options)
+            good = good_rows(table, options, texts)
             if outliers is not None:
                 known = outlier_rows(outliers, good.encoder, options)
                 besides = f" and {counted(len(known), 'known outlier')} of {named(outliers)}"
@@ -119,6 +119,8 @@ def fit(
             few, n = ", ".join(printable(rejected[:FEW])), len(rejected)
             lines.append(f"{n:,} of the learned rows would be rejected as new rows; the least normal: {few}")
         keep(model, output, facts, lines, texts, as_json=as_json)
+        if not as_json:
+            say(good.encoder.plan().not_learned())
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,15 @@ class GoodRows:
     names: list[str]  # what the rows are called
 
 
-def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
-    """Return the table of a file, encoded."""
+def good_rows(path: Path, options: dict[str, Any], said: list[str]) -> GoodRows:
+    """Return the table of a file, encoded, and add to what is said of it."""
     from slabsvm.tables.columns import TableError, cells_of, places_of
 
     with about(path):
-        table, encoder = read(path, options)
+        table, encoder, how = read(path, options)
+        said += how.said
         rows = encoder.fit_transform(table)
+        encoder.encoding_ = how.found.get("encoding")
         if options["id"] is None:
             encoder.set_params(id_column=encoder.plan().identifier())
         columns, weights = places_of(table), None

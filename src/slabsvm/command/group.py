@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 import click
 
@@ -18,6 +20,20 @@ from slabsvm.command.terminal import STATUSES, WORDS
 PLUGINS = "slabsvm.commands"
 
 
+# What people type who know scikit-learn, and what is meant.
+MEANT = {
+    "--nu": "The share of good rows to reject is 1 - RECALL: --recall .95 rejects 5 %.",
+    "--contamination": "All rows are taken for good. --recall .95 rejects 5 % of good rows.",
+    "--gamma": "The default detector has none. From Python: OneClassSlabSVM(gamma=...).",
+    "--kernel": "The default detector has none. From Python: OneClassSlabSVM(kernel=...).",
+    "--output-file": "It is -o, or --output.",
+    "--delimiter": "It is --separator.",
+    "--sep": "It is --separator.",
+}
+# How alike a name is that is suggested, from 0 to 1.
+CLOSE = 0.75
+
+
 class WithPlugins(click.Group):
     """A group with the subcommands that installed distributions add."""
 
@@ -31,6 +47,16 @@ class WithPlugins(click.Group):
         """Return the subcommand of a command line, whose words are kept: an error may say how to go on."""
         ctx.meta[WORDS] = [str(self.name), *args]
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a subcommand; for an option that there is none of, name what is meant, and nothing that looks alike."""
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            error.possibilities = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
+            if meant := MEANT.get(error.option_name):
+                error.message = f"{error.message} {meant}"
+            raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the subcommand of a name, loaded now if it is another distribution's; None where there is none."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slabsvm.command.terminal import printable, say
 from slabsvm.tables.columns import Numbers, cells_of, names_of, places_of
 from slabsvm.tables.encoder import TableEncoder, require_columns
-from slabsvm.tables.texts import NO_MARKS
+from slabsvm.tables.numbers import GROUPED, PLAIN
 
 
 @dataclass
@@ -42,6 +42,17 @@ class RowNames:
         return cells_of(piece, places_of(piece), self.column).named()
 
 
+def written_with(encoder: TableEncoder, decimal: str) -> None:
+    """Have an encoder read numbers that are texts with this decimal mark, "." or ","; others change nothing."""
+    if decimal in GROUPED:
+        encoder.columns_ = tuple(
+            replace(column, form=GROUPED[decimal])
+            if isinstance(column, Numbers) and (column.form != PLAIN or column.unit or column.percent)
+            else column
+            for column in encoder.columns_
+        )
+
+
 def columns_read(names: RowNames) -> dict[str, Any]:
     """Return what the reading of a table is to know of the model's columns, for `reading_of`."""
     encoder = names.encoder
@@ -49,12 +60,13 @@ def columns_read(names: RowNames) -> dict[str, Any]:
     texts = [
         column.name
         for column in encoder.columns_
-        if not (isinstance(column, Numbers) and column.writing in (None, ".", NO_MARKS))
+        if not (isinstance(column, Numbers) and column.form == PLAIN and not column.unit and not column.percent)
     ]
     # A column that is learned, too, has gaps.
     ids = {names.column} - {None, *(column.name for column in encoder.columns_)}
     texts += filter(None, [names.column])
-    return {"texts": texts, "ids": ids, "n_columns": len(encoder.feature_names_in_)}
+    known = {"texts": texts, "ids": ids, "n_columns": len(encoder.feature_names_in_)}
+    return {**known, "kept": getattr(encoder, "encoding_", None)}
 
 
 def say_further(names: RowNames) -> None:

@@ -29,7 +29,7 @@ class Share(click.FloatRange):
 
 # A name in a list of names, in quotes or bare.
 NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^,]*))\s*(?:,|$)')
-FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight", "xlsx")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "npy", "npz", "svmlight", "xlsx")
 TABLE = click.Path(path_type=Path, allow_dash=True)
 FILE = click.Path(path_type=Path)
 
@@ -50,8 +50,10 @@ reading_options = _together(
         default=",.",
         help="The decimal mark, . or , where a column leaves it open, as 1.234. [default: that of the others]",
     ),
-    click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="The encoding of a text."),
-    click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
+    click.option("--encoding", metavar="NAME", help="The encoding of a text. [default: by the file]"),
+    click.option("--no-header", is_flag=True, help="There is no line of names: columns are x0, x1, ..."),
+    click.option("--skip-rows", metavar="N,N,...", multiple=True, help="Rows to leave out, such as one of totals."),
+    click.option("--sheet", metavar="NAME", help="Which sheet of a workbook. [default: the first with a table]"),
     click.option("--array", metavar="NAME", help="Which array of an NPZ file."),
 )
 NAMES: Any = {"metavar": "A,B,...", "multiple": True}
@@ -68,7 +70,8 @@ column_options = _together(
         show_default=True,
         help="What to learn of times: of hour, weekday and elapsed (days), or none.",
     ),
-    click.option("--gaps", **NAMES, help="Texts that count as empty cells, such as err."),
+    click.option("--gaps", **NAMES, help="Texts that count as empty cells, such as err or -9999."),
+    click.option("--day-first/--month-first", default=None, help="What comes first in dates such as 05/01/2024."),
     click.option("--id", metavar="NAME", help="The column that names the rows."),
     click.option("--weight", metavar="NAME", help="The column of row weights: a row of weight 2 counts twice."),
     click.option(
@@ -86,8 +89,16 @@ def reading_of(options: dict[str, Any], **more: Any) -> Reading:
     """Return how a table is read, by the options."""
     from slabsvm.files.tables import Reading
 
-    given = {name: options[name] for name in ("format", "separator", "decimal", "encoding", "array")}
-    return Reading(**given, header=not options["no_header"], **more)
+    given = {name: options[name] for name in ("format", "separator", "decimal", "encoding", "array", "sheet")}
+    return Reading(**given, header=not options["no_header"], skip_rows=_numbers(options["skip_rows"]), **more)
+
+
+def _numbers(texts: tuple[str, ...]) -> list[int]:
+    """Return the numbers of rows in texts of numbers, separated by commas."""
+    try:
+        return [int(text) for text in listed(texts)]
+    except ValueError:
+        raise click.UsageError(f"--skip-rows takes numbers of rows, such as 301, and not {', '.join(texts)}.") from None
 
 
 def encoder_of(options: dict[str, Any]) -> TableEncoder:
@@ -104,6 +115,7 @@ def encoder_of(options: dict[str, Any]) -> TableEncoder:
         id_column=options["id"],
         weight_column=options["weight"],
         missing=options["missing"],
+        day_first=options["day_first"],
         decimal=options["decimal"] if options["decimal"] in (".", ",") else None,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from slabsvm.command.terminal import printable
 from slabsvm.tables.columns import Column, Numbers
-from slabsvm.tables.texts import COMMA_WRITINGS, number_of
+from slabsvm.tables.numbers import PLAIN, numbers_of
 
 if TYPE_CHECKING:
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -40,7 +40,9 @@ class Reason:
     nearest_rows: float  # the median of the column over the learned rows nearest in the others; NaN if nobody says
     part: float  # its part in what speaks against the row
     how: str  # one of the five above
-    writing: str = "."  # how numbers of the column are written, one of `texts.WRITINGS`
+    form: str = PLAIN  # how numbers of the column are written, one of `numbers.FORMS`
+    unit: str = ""  # what stands beside them
+    percent: bool = False
 
     def said(self) -> str:
         """Return COLUMN=CELL, nearest rows NUMBER (PART)."""
@@ -48,10 +50,11 @@ class Reason:
 
     def against(self) -> str:
         """Return what the nearest rows have, as the end of a sentence; "" where it is what was found."""
-        found, nearest = number_of(self.cell, self.writing), short(self.nearest_rows)
-        if np.isnan(self.nearest_rows) or (found is not None and short(found) == nearest):
+        found, nearest = numbers_of([self.cell], self.form, self.unit)[0], short(self.nearest_rows)
+        if np.isnan(self.nearest_rows) or short(found) == nearest:
             return ""
-        return f", nearest rows {nearest.replace('.', ',') if self.writing in COMMA_WRITINGS else nearest}"
+        nearest = f"{short(100 * self.nearest_rows)}%" if self.percent else nearest
+        return f", nearest rows {nearest.replace('.', self.form[-2])}"
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,15 @@ class Driver:
     column: Column
     part: float  # its part in what speaks against all of them
     ways: Counter[str]  # how many rows it rejects before all other columns, and how
-    example: str  # a cell with its row; "" where the column is the first of no row
+    example: str  # the worst cell with its row; "" where the column is the first of no row
+    way: str = ""  # what is wrong with it
 
     def said(self) -> str:
         """Return this in a few words."""
         name, example = printable([self.column.name, self.example])
-        way = self.ways.most_common(1)
-        if not way:
+        if not example:
             return f"{name} {self.part:.0%}"
-        such = f"{EMPTY}{example.removeprefix(GAP)}" if example.startswith(GAP) else f"{way[0][0]}: {example}"
+        such = f"{EMPTY}{example.removeprefix(GAP)}" if example.startswith(GAP) else f"{self.way}: {example}"
         return f"{name} {self.part:.0%} ({such})"
 
 
@@ -91,7 +94,8 @@ class ReasonCounts:
         self.columns = columns
         self.blame = np.zeros(len(columns))  # the sum of their parts
         self.ways: list[Counter[str]] = [Counter() for _ in columns]
-        self.examples: dict[tuple[int, str], str] = {}
+        # By column and way, the cell that is furthest from the median, or the first, and how far that is
+        self.examples: dict[tuple[int, str], tuple[float, str]] = {}
         self.outliers: list[Outlier] = []  # those with the least decisions
 
     def add(
@@ -107,7 +111,9 @@ class ReasonCounts:
         # Among numbers a text may stand for an empty cell.
         read = [one.read(of) if number else of for one, of, number in zip(self.columns, cells, numeric, strict=True)]
         beyond = [_beyond(column, of_column) for column, of_column in zip(self.columns, read, strict=True)]
-        writings = [getattr(column, "writing", None) or "." for column in self.columns]
+        writings = [
+            (column.form, column.unit, column.percent) if isinstance(column, Numbers) else () for column in self.columns
+        ]
         for number, (row, places) in enumerate(zip(numbers.tolist(), order.tolist(), strict=True)):
             reasons = [
                 Reason(
@@ -120,7 +126,7 @@ class ReasonCounts:
                     else NEVER_SEEN
                     if unseen[number, place]
                     else WAYS[beyond[place][number]],
-                    writings[place],
+                    *writings[place],
                 )
                 for place in places
                 if blame[number, place] >= LEAST
@@ -129,7 +135,10 @@ class ReasonCounts:
             if reasons:
                 first = reasons[0]
                 self.ways[places[0]][first.how] += 1
-                self.examples.setdefault((places[0], first.how), f"{first.cell} in row {row:,}{first.against()}")
+                away, key = _away(self.columns[places[0]], read[places[0]], number), (places[0], first.how)
+                away = np.inf if first.how == NEVER_SEEN else away
+                if key not in self.examples or away > self.examples[key][0]:
+                    self.examples[key] = away, f"{first.cell} in row {row:,}{first.against()}"
         return found
 
     def keep(self, outliers: list[Outlier]) -> None:
@@ -143,9 +152,15 @@ class ReasonCounts:
             return []
         parts = self.blame / total
         heavy = [place for place in np.argsort(-np.round(parts, 2), kind="stable").tolist() if parts[place] >= LEAST]
-        # A cell of the way in which the column rejects most rows.
-        cells = {place: self.examples[place, way] for place in heavy for way, _ in self.ways[place].most_common(1)}
-        return [Driver(self.columns[at], float(parts[at]), self.ways[at], cells.get(at, "")) for at in heavy]
+        # The cell that is furthest away, or of what was never seen; an empty one where most are.
+        found = []
+        for at in heavy:
+            known = [(away, way, text) for (place, way), (away, text) in self.examples.items() if place == at]
+            most = self.ways[at].most_common(1)
+            some = [one for one in known if one[1] == EMPTY] if most and most[0][0] == EMPTY else known
+            _, way, text = max(some, default=(0.0, "", ""))
+            found.append(Driver(self.columns[at], float(parts[at]), self.ways[at], text, way))
+        return found
 
     def said(self) -> str:
         """Return what drives the rejections in a line; "" where nobody says."""
@@ -158,6 +173,13 @@ def _beyond(column: Column, cells: Cells) -> IndexArray:
     if not isinstance(column, Numbers) or column.boolean:
         return np.zeros(len(cells.missing), dtype=np.intp)
     return np.asarray((cells.values > column.high).astype(np.intp) - (cells.values < column.low))
+
+
+def _away(column: Column, cells: Cells, row: int) -> float:
+    """Return how far a cell, as read, is from the median of its column; 0 where it is no number."""
+    if not isinstance(column, Numbers) or cells.missing[row]:
+        return 0.0
+    return abs(float(cells.values[row]) - column.median)
 
 
 def short(number: float) -> str:

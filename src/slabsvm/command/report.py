@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slabsvm import __version__
+from slabsvm.command.checks import Checks
 from slabsvm.command.reasons import GAP, Driver, Outlier
 from slabsvm.runtime.caller import counted
 
@@ -54,6 +55,10 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums } .wide, p
 th, td { padding: .25rem 1rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap }
 .warning { border-left: 4px solid var(--out); padding-left: 1rem } .paper { background: #fff; margin: 1rem 0 }
 pre { font-size: .85rem }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 1rem 0 } dt { color: var(--soft) }
+dd { margin: 0 } .columns li { overflow: hidden; border-bottom: 1px solid var(--line); padding-bottom: .5rem }
+svg.small { float: right; width: 10.5rem; margin-left: 1rem }
+.sign span { display: inline-block; width: 14rem; border-bottom: 1px solid var(--ink) } .sign { margin-top: 3rem }
 .key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 0; vertical-align: -.1rem }
 """
 
@@ -139,31 +144,45 @@ def drift_said(monitor: DriftMonitor | None) -> str:
     return "No drift is seen from the first row to the last."
 
 
-def page(run: Run, histogram: Histogram, drift: str, *, name: str, model: str) -> str:
-    """Return the report as HTML."""
+def beyond_all(run: Run) -> str:
+    """Return how many rows are further out than every learned row, and how many chance gives; "" where nobody says."""
+    if run.least_learned is None:
+        return ""
+    by_chance = f"{run.rows / (run.least_learned[0] + 1):.2g}"
+    verb = "is" if run.beyond == 1 else "are"
+    return f"{run.beyond:,} of them {verb} further out than every learned row, where chance gives {by_chance}"
+
+
+def page(run: Run, histogram: Histogram, drift: str, checks: Checks, facts: Sequence[tuple[str, str]]) -> str:
+    """Return the report as HTML; facts are what it is about, each with its name."""
     n, rejected, expected = run.rows, run.rejected, run.scorer.expected_rejected()
-    lead = f"{rejected:,} of {counted(n, 'row')} are rejected ({run.share:.1%})."
-    foretold = ""
+    beside = ""
     if expected is not None:
         mean, spread = expected * n, 2.0 * np.sqrt(expected * (1.0 - expected) * n)
-        low, high = max(0.0, mean - spread), min(float(n), mean + spread)
-        foretold = f"Of {n:,} good rows, {low:,.0f} to {high:,.0f} are expected to be ({expected:.1%}, and chance)."
-        beside = "more than" if rejected > high else "fewer than" if rejected < low else "as many as"
-        foretold += f" These are {beside} expected."
+        low, high = np.floor(max(0.0, mean - spread)), np.ceil(min(float(n), mean + spread))
+        than = "more than" if rejected > high else "fewer than" if rejected < low else "as"
+        beside = f", {than} expected of good rows ({low:,.0f} to {high:,.0f})"
+    lead = f"{rejected:,} of {counted(n, 'row')} {'is' if rejected == 1 else 'are'} rejected{beside}"
+    further = beyond_all(run)
+    lead = "; ".join(filter(None, [lead, further])) + "."
+    drifted = checks.drifted()
+    columns = f"Columns that changed as a whole: {', '.join(drifted)}." if drifted else "No column changed as a whole."
     body = [
-        f"<h1>{escape(name)}</h1>",
-        f'<p class="lead">{escape(lead)} {escape(foretold)}</p>',
-        f"<p><strong>Drift</strong>: {escape(drift)}</p>",
-        f'<p class="soft">Scored by {escape(model)}, learned from {counted(run.scorer.encoder.n_rows_, "row")}.</p>',
+        f"<h1>{escape(dict(facts)['Table'])}</h1>",
+        f'<p class="lead">{escape(lead)}</p>',
+        f"<p><strong>Drift</strong>: {escape(drift)} {escape(columns)}</p>",
+        "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts) + "</dl>",
         "<h2>Where the rows lie</h2>",
         '<p><span class="key learned" style="background: var(--pale)"></span>learned rows, each without itself '
         '<span class="key" style="background: var(--good)"></span>new, accepted '
         '<span class="key" style="background: var(--out)"></span>new, rejected</p>',
         histogram.svg(),
-        *_drivers(run.tally.drivers()[:MOST_DRIVERS]),
         *_outliers(run.tally.outliers),
+        *_drivers(run.tally.drivers()[:MOST_DRIVERS]),
+        *checks.items(),
+        '<p class="sign">Checked by <span></span> on <span></span></p>',
     ]
-    return document(f"{name}: scored rows", body)
+    return document(f"{dict(facts)['Table']}: scored rows", body)
 
 
 def document(title: str, body: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from slabsvm.command.scoring import Run
+    from slabsvm.tables.columns import Column
 
 
 @click.command(short_help="Score the rows of a table, and say why.", epilog=STATUSES)
@@ -91,7 +93,8 @@ def score(
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
-        from slabsvm.command.names import RowNames, columns_read, say_columns
+        from slabsvm.command.checks import Checks
+        from slabsvm.command.names import RowNames, columns_read, say_columns, written_with
         from slabsvm.command.report import Histogram, drift_monitor, drift_said, page
         from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
         from slabsvm.data.files import write_whole
@@ -100,12 +103,14 @@ def score(
         pipeline = loaded(model)
         if "n_jobs" in pipeline[-1].get_params(deep=False):
             pipeline[-1].set_params(n_jobs=jobs)
+        written_with(pipeline[0], options["decimal"])
         names = RowNames(pipeline[0], id)
         run = Run(Scorer.of(pipeline, alpha), reasons, names)
         histogram, drift = Histogram.of(pipeline[-1]), None
+        checks = Checks(pipeline[0], names.of)
         if html is not None:
             drift = drift_monitor(pipeline)
-            run.readers.append(lambda _, answers: histogram.count(answers))
+            run.readers += [lambda _, answers: histogram.count(answers), lambda piece, _: checks.add(piece)]
             if drift is not None:
                 update = drift.update
                 run.readers.append(lambda piece, _: update(piece))
@@ -113,10 +118,11 @@ def score(
         with kept_warnings() as texts, about(table), output_file(output) as file, counting(output) as progress:
             run.write(pieces(table, how), file, separator_of(output), progress)
         if html is not None and run.rows:
-            write_whole(html, page(run, histogram, drift_said(drift), name=table.name, model=model.name))
+            about_it = facts_of(run, table, model, pipeline[0].plan().not_learned(), how.said)
+            write_whole(html, page(run, histogram, drift_said(drift), checks, about_it))
         if not run.ended:
             say(f"The output was closed: {counted(run.rows, 'row')} were read, and no more.", err=True)
-        warn(texts)
+        warn([*texts, *how.said])
         say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
@@ -127,9 +133,31 @@ def score(
                 say(line, err=True)
             if html is not None:
                 say(f"{drift_said(drift)} Wrote {named(html)}.", err=True)
+            say(pipeline[0].plan().not_learned(), err=True)
         if too_many:
             say(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
             raise SystemExit(TOO_MANY_REJECTED)
+
+
+def facts_of(run: Run, table: Path, model: Path, not_learned: str, said: list[str]) -> list[tuple[str, str]]:
+    """Return what a report is about, each fact with its name."""
+    encoder = run.scorer.encoder
+    return [
+        ("Table", table.name),
+        ("Rows", f"{run.rows:,}"),
+        ("Model", f"{model.name}, {type(run.scorer.detector).__name__}, learned from {encoder.n_rows_:,} rows"),
+        ("Columns checked", ", ".join(_checked(column) for column in encoder.columns_)),
+        ("Not checked", not_learned),
+        ("Further columns", ", ".join(run.names.further) or "none"),
+        ("Noticed", " ".join(said) or "nothing"),
+        ("Scored on", f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}"),
+    ]
+
+
+def _checked(column: Column) -> str:
+    """Return a column's name, and of times what of them is checked."""
+    parts = getattr(column, "parts", None)
+    return f"{column.name} (its {' and '.join(parts)} alone)" if parts else column.name
 
 
 def said(run: Run, table: Path, output: Path) -> list[str]:
@@ -140,5 +168,8 @@ def said(run: Run, table: Path, output: Path) -> list[str]:
     foretold = "" if expected is None else f", where about {number} were expected ({expected:.1%})"
     wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
     share = f"({run.share:.1%}){foretold}.{wrote}"
+    from slabsvm.command.report import beyond_all
+
+    further = f"{beyond_all(run)}." if run.beyond else ""
     rejected = f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected {share}"
-    return [rejected, *filter(None, [run.tally.said()])]
+    return [rejected, *filter(None, [further, run.tally.said()])]

@@ -185,11 +185,17 @@ class Run:
     # How many rows were scored and rejected so far
     rows: int = 0
     rejected: int = 0
+    beyond: int = 0  # how many are further out than every learned row
     ended: bool = False  # whether these are all rows
     tally: ReasonCounts = field(init=False)
 
+    least_learned: tuple[int, float] | None = field(init=False)  # how many rows were learned, and their least decision
+
     def __post_init__(self) -> None:
         self.tally = ReasonCounts(self.scorer.encoder.columns_)
+        learned = getattr(self.scorer.detector, "calibration_decisions_", None)
+        known = np.empty(0) if learned is None else learned[np.isfinite(learned)]
+        self.least_learned = (len(known), float(known.min())) if len(known) else None
 
     @property
     def share(self) -> float:
@@ -214,6 +220,8 @@ class Run:
             reasons = self._reasons(piece, answers, called)
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
+            if self.least_learned is not None:
+                self.beyond += int(np.count_nonzero(answers.decision < self.least_learned[1]))
             p_values = answers.p_value
             if lines is None:
                 file.writelines(self._json_lines(called, answers, reasons))
@@ -246,6 +254,7 @@ class Run:
             "rejected": self.rejected,
             "share_rejected": self.share,
             "share_expected": self.scorer.expected_rejected(),
+            "beyond_all_learned": None if self.least_learned is None else self.beyond,
             "driven_by": [{"column": one.column.name, "part": one.part, "rows": dict(one.ways)} for one in drivers],
         }
 

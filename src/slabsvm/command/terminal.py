@@ -36,10 +36,12 @@ STATUSES = (
 )
 # Texts from below name a parameter in brackets, of which the command has an option.
 PARAMETER = re.compile(
-    r"\((array|categories|columns|decimal|drop|encoding|format|gaps|id|keep|missing|separator|weight)\)|\(no header\)"
+    r"\((array|categories|columns|day-first|decimal|drop|encoding|format|gaps|id|keep|missing|month-first|separator|sheet"
+    r"|skip-rows|weight)\)|\(no header\)"
 )
 # Options of which one value holds: the last.
 ONCE = {"--separator", "--decimal", "--encoding", "--format"}
+NOT_LEARNED = " not learned: "
 # So many letters of a name are shown.
 MOST_SHOWN = 60
 # Warnings of the libraries below are for programmers.
@@ -158,6 +160,9 @@ def kept_warnings() -> Iterator[list[str]]:
         yield texts
     for one in caught:
         text = with_options(str(one.message))
+        # What is not learned is said at the end.
+        if NOT_LEARNED in text:
+            continue
         if f"{one.category.__module__}.".startswith(OURS) and text not in texts:
             texts.append(text)
 

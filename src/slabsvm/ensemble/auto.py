@@ -39,7 +39,7 @@ from slabsvm.fitted.training import (
 from slabsvm.fitted.warnings import FitWarning, too_uneven
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import counted, warn
+from slabsvm.runtime.caller import counted, shown_progress, warn
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 
@@ -85,9 +85,9 @@ class AutoDetector(Detector):
         if its fit takes sample_weight. None is 100 extra trees. It has 3k / (5k + 4) of the sum for k known outliers.
     random_state : int, RandomState or None, default=0
         The seed that draws rows, and of the trees.
-    progress : callable or None, default=None
-        Called with the number of finished steps, the number of all steps, and the seconds left. `clone` keeps it;
-        pickles and deep copies leave it out.
+    progress : callable, bool or None, default=None
+        True shows a line on the standard error. A callable is called with the number of finished steps, the number of
+        all steps, and the seconds left. `clone` keeps it; pickles, files and deep copies leave it out.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class AutoDetector(Detector):
     recall: float = 0.9
     max_rows: int | None = 40_000
     classifier: Any = None
-    progress: Progress | None = None
+    progress: Progress | bool | None = None
 
     model_: CombinedModel = field(init=False)
 
@@ -129,7 +129,7 @@ class AutoDetector(Detector):
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
         "max_rows": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
         "classifier": [HasMethods("fit"), None],
-        "progress": [callable, None],
+        "progress": [callable, "boolean", None],
     }
 
     @atomic
@@ -472,9 +472,10 @@ def _warn_of_labels(y: Any) -> None:
         warn("y is ignored, and all rows of X are learned as positives. Pass outliers as known_outliers.", FitWarning)
 
 
-def _steps(progress: Progress | None, total: int) -> Callable[[], None]:
+def _steps(asked: Progress | bool | None, total: int) -> Callable[[], None]:
     """Return what tells progress that one more of all steps is done."""
     begin, done = perf_counter(), 0
+    progress = shown_progress if asked is True else asked or None
 
     def step() -> None:
         nonlocal done

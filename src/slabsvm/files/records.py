@@ -6,9 +6,12 @@ for the quote that ends a cell. So each block is counted before it is believed, 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -16,23 +19,28 @@ from threading import Lock
 from typing import Any, BinaryIO
 
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import TableError, distinct_names, listed, shown
-from slabsvm.tables.texts import as_number
+from slabsvm.tables.columns import TableError, listed, shown
+from slabsvm.tables.numbers import as_number
 
 BLOCK_BYTES = 2**22
 # A record of more bytes is refused: a cell without end must not fill the memory.
 MOST_BYTES = 2**25
 # A comma may be in numbers and names, too: it is the separator where no other is in each line.
 SEPARATORS = ("\t", ";", "|", ",")
-# So many lines tell the separator.
-LINES = 10
+# Lines that tell the separator, and where the header is.
+N_LINES = 20
+# A line in which more than this share of the cells are the columns' names repeats the header.
+MOST_NAMES = 0.5
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
-BOM = b"\xef\xbb\xbf"
-BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# Encodings of texts without a mark that are no UTF-8, the likely ones first: where letters stand beside those of ASCII,
+# as in Western and Central Europe; and where whole words are of others.
+MIXED = ("cp1252", "cp1250", "cp850", "mac_roman", "cp1254")
+OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
+BESIDE_ASCII, IN_WORDS = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]"), re.compile(rb"[\x80-\xff]{2,}")
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 STRAY_QUOTE = "line {line:,}: a quote is not closed, or stands inside of a cell"
 _LIMIT = Lock()
-TITLE = "Delete the lines above that of the columns' names, such as a title"
 # What files of other formats begin with, whatever their names are.
 OTHERS = {
     b"PK\x03\x04": f"it is a workbook or another zip archive, and no text. Say so (format): xlsx; of others: {AS_CSV}",
@@ -66,39 +74,64 @@ def _long_cells() -> Iterator[None]:
 class Records:
     """The header of a text, and its records a block at a time.
 
-    The first record has the columns' `names` where there is a header; otherwise they are x0, x1, ... A separator that
-    nobody named is found by the first lines. Raises TableError:
-    the text is empty, in another encoding, with another separator, or a record is not what it should be.
+    The header has the columns' `names`; without one they are x0, x1, ... A separator or an encoding that is None is
+    found by the first lines; of likely encodings the `kept` one is taken. Lines above the header and lines that repeat
+    it are left out, and `say` hears of them.
+    Raises TableError: the text is empty, in another encoding, with another separator, or a record is not what it should
+    be.
     """
 
-    def __init__(self, file: BinaryIO, *, separator: str | None, encoding: str, header: bool) -> None:
-        self._asked = separator
+    def __init__(
+        self,
+        file: BinaryIO,
+        *,
+        separator: str | None,
+        encoding: str | None,
+        header: bool,
+        say: Callable[[str], object],
+        kept: str | None = None,
+    ) -> None:
+        self._asked, self._say = separator, say
         self.separator = separator or ","
-        self._encoding = encoding
-        self._file = _Recoded(file, encoding) if encoding != "utf-8" else file
-        self._line = 1
-        self._rest = b""
+        self._file = _Decoded(file, encoding, kept)
+        self.encoding = self._file.encoding
+        self._line, self._rest, self._first_name = 1, b"", b""
         first = self._next()
         if first is None:
             raise TableError("it is empty: there is not even a header. Give a table with a header and rows")
+        cells, ends = self._first_records(first)
+        place = place_of_header(cells) if header else 0
+        width = width_of(cells[place:])
+        # A separator may end each line but that of the names.
+        open_ended = len(cells[place]) == width - 1 and not any(
+            row[-1] for row in cells[place + 1 :] if len(row) == width
+        )
         self._first: Block | None = first
-        start, cells = self._header(first)
-        if header:
-            self.names = self._checked(cells)
-            rest = first.content[start:]
-            self._first = Block(rest, 1 + first.content.count(b"\n", 0, start)) if rest else None
-        else:
-            self.names = [f"x{place}" for place in range(len(cells))]
+        if not header:
+            self.names = [f"x{place}" for place in range(width)]
+            return
+        self._tell_above(cells[:place])
+        self.names = names_of_header([*cells[place], *[""] * open_ended], say)
+        self._refuse_names(cells[place])
+        start = 0 if place == 0 else ends[place - 1]
+        name, mark, _ = first.content[start : ends[place]].lstrip(b"\r\n").partition(self.separator.encode())
+        self._first_name = name + mark
+        rest = first.content[ends[place] :]
+        self._first = Block(rest, 1 + first.content.count(b"\n", 0, ends[place])) if rest else None
 
     def __iter__(self) -> Iterator[Block]:
         """Give the blocks, without the header."""
         if self._first is not None:
-            yield self._first
+            yield self._without_header(self._first)
         while (block := self._next()) is not None:
-            yield block
+            yield self._without_header(block)
 
     def check(self, blocks: Sequence[Block], n_rows: int) -> None:
-        """Refuse blocks, from which so many rows were read, that have records which are too short or too long."""
+        """Refuse blocks, from which this many rows were read, that have records which are too short or too long."""
+        separators = sum(block.content.count(self.separator.encode()) for block in blocks)
+        if separators == n_rows * (len(self.names) - 1) and not any(b'"' in block.content for block in blocks):
+            # pandas has refused long records, so that none is short.
+            return
         n_records = self.examine(blocks, strict=False)
         if n_records != n_rows:
             raise TableError(f"it has {counted(n_records, 'record')}, of which {counted(n_rows, 'row')} could be read")
@@ -113,12 +146,9 @@ class Records:
                 for cells in reader:
                     n_records += bool(cells) or len(self.names) == 1
                     if cells and len(cells) != len(self.names):
-                        line = block.line + reader.line_num - 1
-                        titled = line <= LINES and 1 in (n_records, len(self.names)) and len(cells) > len(self.names)
-                        cure = f"{TITLE}, or mend" if titled else "Mend"
                         raise TableError(
-                            f"line {line:,} has {counted(len(cells), 'cell')}, where the header has "
-                            f"{len(self.names):,}. {cure} the line; a cell that holds the separator, "
+                            f"line {block.line + reader.line_num - 1:,} has {counted(len(cells), 'cell')}, where the "
+                            f"header has {len(self.names):,}. Mend the line; a cell that holds the separator, "
                             f"{_named(self.separator)}, needs quotes"
                         )
             except csv.Error as error:
@@ -131,10 +161,6 @@ class Records:
         while True:
             read = self._file.read(size)
             content += read
-            if self._line == 1 and not self._rest:
-                if other := next((text for start, text in OTHERS.items() if content.startswith(start)), None):
-                    raise TableError(other)
-                content = content.removeprefix(BOM)
             if not content:
                 return None
             if self._line == 1 and self._asked is None and (not read or b"\n" in content):
@@ -150,7 +176,9 @@ class Records:
             size = len(content)
         block, self._rest = Block(content[:end], self._line), content[end:]
         self._line += block.content.count(b"\n")
-        self._refuse_encoding(block)
+        if b"\x00" in block.content:
+            line = block.line + block.content.count(b"\n", 0, block.content.index(b"\x00"))
+            raise TableError(f"line {line:,} holds a zero byte: this is no text, or one in utf-16 (encoding)")
         return block
 
     @_long_cells()
@@ -174,22 +202,33 @@ class Records:
         return csv.reader(text, delimiter=self.separator, strict=strict)
 
     @_long_cells()
-    def _header(self, first: Block) -> tuple[int, list[str]]:
-        """Return where the first record ends, and its cells."""
+    def _first_records(self, first: Block) -> tuple[list[list[str]], list[int]]:
+        """Return the cells of the first records, empty lines left out, and where each record ends."""
         if b"\r" in first.content[:MOST_BYTES] and b"\n" not in first.content:
             raise TableError("its lines end with a carriage return alone, as long ago. End them with a line feed")
-        reader = self._reader(first.content)
+        reader, found, ends = self._reader(first.content), [], []
         try:
-            cells = next((cells for cells in reader if cells), None)
+            for cells in reader:
+                if cells:
+                    found.append([cell.encode("latin-1").decode().strip() for cell in cells])
+                    ends.append(reader.line_num)
+                if len(found) == N_LINES:
+                    break
         except csv.Error as error:
-            raise TableError(STRAY_QUOTE.format(line=reader.line_num)) from error
-        if cells is None:
+            if not found:
+                raise TableError(STRAY_QUOTE.format(line=reader.line_num)) from error
+        if not found:
             raise TableError("it holds nothing but empty lines")
-        start = _start_of_line(first.content, reader.line_num)
-        return start, [cell.encode("latin-1").decode().strip() for cell in cells]
+        return found, [_start_of_line(first.content, number) for number in ends]
 
-    def _checked(self, names: list[str]) -> list[str]:
-        """Return the header's names; refuse those that cannot be names, or not of this separator."""
+    def _tell_above(self, above: Sequence[Sequence[str]]) -> None:
+        if above:
+            first = " ".join(filter(None, above[0]))
+            lines = "The line" if len(above) == 1 else f"The {len(above)} lines"
+            self._say(f"{lines} above the header, {shown(first)}, {'is' if len(above) == 1 else 'are'} left out.")
+
+    def _refuse_names(self, names: list[str]) -> None:
+        """Refuse names that cannot be names, or not of this separator."""
         if len(names) == 1:
             others = [other for other in SEPARATORS if other != self.separator and other in names[0]]
             if others:
@@ -204,63 +243,123 @@ class Records:
                 "a line of names, or say that there is none (no header)",
                 remedy=("no-header", ""),
             )
-        if names.count("") > len(names) / 2:
-            named = listed([name for name in names if name], 5)
-            raise TableError(f"the first line, {named}, names few of {len(names):,} columns. {TITLE}")
-        if "" in names:
-            place = names.index("") + 1
-            also = f", or take off the {_named(self.separator)} that ends each line" if place == len(names) else ""
-            raise TableError(f"the header has no name for column {place}. Give it one{also}")
-        return distinct_names(names)
 
-    def _refuse_encoding(self, block: Block) -> None:
-        start = block.content[:2] if block.line == 1 else b""
+    def _without_header(self, block: Block) -> Block:
+        """Return a block without lines that repeat the header; they stay as empty lines, so that numbers are right."""
+        if not self._first_name.endswith(self.separator.encode()) or self._first_name not in block.content:
+            return block
+        lines = block.content.split(b"\n")
+        for place in [place for place, one in enumerate(lines) if one.startswith(self._first_name)]:
+            cells = next(iter(self._reader(lines[place], strict=False)))
+            same = sum(
+                cell.strip() == name.encode().decode("latin-1") for cell, name in zip(cells, self.names, strict=False)
+            )
+            if same > MOST_NAMES * len(self.names):
+                self._say(f"Line {block.line + place:,} repeats the header, and is left out.")
+                lines[place] = b""
+        return Block(b"\n".join(lines), block.line)
+
+
+class _Decoded:
+    """A binary file in UTF-8 of one in another encoding, which is found by the first bytes where it is not said."""
+
+    def __init__(self, file: BinaryIO, encoding: str | None, kept: str | None) -> None:
+        self._file, self._line, self._first, self._ended = file, 1, file.read(BLOCK_BYTES), False
+        if other := next((text for start, text in OTHERS.items() if self._first.startswith(start)), None):
+            raise TableError(other)
+        self._asked = encoding
+        marked = next((name for mark, name in BOMS.items() if self._first.startswith(mark)), None)
+        self.encoding = marked or encoding or encoding_of(self._first, kept)
         try:
-            _ = block.content.isascii() or block.content.decode()
-        except UnicodeDecodeError as error:
-            line = block.line + block.content.count(b"\n", 0, error.start)
-            # Five bytes mean nothing in cp1252, among them the ü of cp850.
-            is_windows = len(block.content.decode("cp1252", "ignore")) == len(block.content)
-            hint = BOMS.get(start) or ("cp1252" if is_windows else "cp850")
-            byte = f"{block.content[error.start]:#04x}"
-            what = f"line {line:,} is not in {self._encoding}, where byte {byte} means nothing"
-            if not block.content[: error.start].isascii():
-                raise TableError(f"{what}, but the text above it is. Mend the line") from error
-            raise TableError(
-                f"{what}. Say which encoding it is in, for example {hint} (encoding)", remedy=("encoding", hint)
-            ) from error
-        if b"\x00" in block.content:
-            line = block.line + block.content.count(b"\n", 0, block.content.index(b"\x00"))
-            raise TableError(f"line {line:,} holds a zero byte: this is no text, or one in utf-16 (encoding)")
-
-
-class _Recoded:
-    """A binary file in UTF-8 of one in another encoding."""
-
-    def __init__(self, file: BinaryIO, encoding: str) -> None:
-        try:
-            self._text = io.TextIOWrapper(file, encoding=encoding, newline="")
+            "a".encode(self.encoding)  # which refuses what is of no text
+            self._decoder = codecs.getincrementaldecoder(self.encoding)()
         except LookupError as error:
             text = f"there is no encoding {shown(encoding)}. Common ones are utf-8, cp1252, latin-1"
             raise TableError(text) from error
-        self._encoding = encoding
 
     def read(self, size: int) -> bytes:
-        """Return about so many bytes; fewer at the end alone."""
+        """Return about this many bytes; fewer at the end alone."""
+        if self._ended:
+            return b""
+        content, self._first = self._first or self._file.read(size), b""
+        self._ended = not content
         try:
-            return self._text.read(size).encode()
+            text = self._decoder.decode(content, not content)
         except UnicodeError as error:
-            raise TableError(f"it is not in {self._encoding}: {error}. Say which encoding it has (encoding)") from error
+            start = min(getattr(error, "start", 0), len(content))
+            line, hint = self._line + content.count(b"\n", 0, start), encoding_of(content)
+            known = "" if hint == self.encoding else f", for example {hint}"
+            byte = f", where byte {content[start]:#04x} means nothing" if start < len(content) else ""
+            raise TableError(
+                f"line {line:,} is not in {self.encoding}{byte}. Mend the line, or say which encoding it is in{known} "
+                "(encoding)",
+                remedy=("encoding", hint) if known else None,
+            ) from error
+        self._line += content.count(b"\n")
+        return text.encode() if text or not content else self.read(size)
+
+
+def encoding_of(content: bytes, kept: str | None = None) -> str:
+    """Return the encoding of a text by its first bytes: UTF-8 where it is that, and otherwise the one that was kept of
+    another table, or the likeliest.
+    """
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(content)
+    except UnicodeDecodeError as error:
+        # Below letters in UTF-8 a line may be damaged.
+        if not content[: error.start].isascii():
+            return "utf-8"
+        return kept if kept is not None and not kept.startswith("utf") else _likely(content)
+    return "utf-8"
+
+
+def _likely(content: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    text = b"\n".join([line for line in content.split(b"\n") if not line.isascii()][: 50 * N_LINES])
+    known = MIXED if len(BESIDE_ASCII.findall(text)) >= len(IN_WORDS.findall(text)) else OTHER_SCRIPTS
+    best = from_bytes(text, cp_isolation=list(known), preemptive_behaviour=False).best()
+    # Of several that read the text alike the likeliest.
+    alike = () if best is None else {best.encoding, *best.could_be_from_charset}
+    return next((one for one in known if one in alike), known[0])
+
+
+def place_of_header(cells: Sequence[Sequence[str]]) -> int:
+    """Return which record is the header: the first that is as wide as most are, and most of which is there."""
+    width = width_of(cells)
+    for place, names in enumerate(cells):
+        if len(names) >= width - 1 and sum(map(bool, names)) > width / 2:
+            return place
+    return 0
+
+
+def width_of(cells: Sequence[Sequence[str]]) -> int:
+    """Return how many cells most records have."""
+    return Counter(map(len, cells[1:] or cells)).most_common(1)[0][0]
+
+
+def names_of_header(names: Sequence[str], say: Callable[[str], object]) -> list[str]:
+    """Return a name for each column: one without a name has its number, and of equal names all but the first, too."""
+    if sum(map(bool, names)) <= len(names) / 2:
+        named = listed([name for name in names if name], 5)
+        raise TableError(f"the header, {named}, names few of {len(names):,} columns. Name all of them")
+    found: list[str] = []
+    for place, name in enumerate(names, 1):
+        unique, again = name or f"column {place}", 2
+        while unique in found:
+            unique, again = f"{name} ({again})", again + 1
+        if name and unique != name:
+            say(f"There are two columns of the name {shown(name)}: column {place} is called {shown(unique)}.")
+        found.append(unique)
+    return found
 
 
 def separator_of(content: bytes) -> str:
-    """Return what is between the cells of a text: what is outside of quotes as often in each of the first lines."""
-    lines = [line for line in content.split(b"\n", LINES + 1)[:LINES] if line.strip()]
+    """Return what is between the cells of a text: what is outside of quotes as often in most of the first lines."""
+    lines = [line for line in content.split(b"\n", N_LINES + 1)[:N_LINES] if line.strip()]
     bare = [b"".join(line.split(b'"')[::2]).decode("latin-1") for line in lines]
-    for separator in SEPARATORS:
-        if bare and bare[0].count(separator) and len({line.count(separator) for line in bare}) == 1:
-            return separator
-    return max(SEPARATORS[::-1], key=bare[0].count) if bare else ","
+    often = {one: Counter(line.count(one) for line in bare if one in line).most_common(1) for one in SEPARATORS}
+    return max(SEPARATORS[::-1], key=lambda one: (often[one][0][1], one != ",") if often[one] else (0, False))
 
 
 def _start_of_line(content: bytes, number: int) -> int:

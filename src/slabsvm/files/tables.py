@@ -1,18 +1,16 @@
-"""Reading tables of seven formats, a piece at a time or as a whole: CSV, TSV, Parquet, NPY, NPZ, svmlight and XLSX.
-
-pandas reads texts, pyarrow Parquet, and openpyxl workbooks: the optional extras `slabsvm[tables]`, `slabsvm[parquet]`
-and `slabsvm[xlsx]`. They are imported when a file of such a format is read.
-"""
+"""Tables in files: CSV and other texts, Excel workbooks, Parquet, lines of JSON, NumPy's arrays and svmlight."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
+import re
 import sys
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,15 +18,16 @@ import numpy as np
 
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
-from slabsvm.files.records import AS_CSV, Block, Records
+from slabsvm.files.records import AS_CSV, N_LINES, Block, Records, names_of_header, place_of_header
 from slabsvm.runtime.caller import load
-from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, shown
-from slabsvm.tables.texts import FIRST, POINTS, THOUSANDS, in_groups, is_placeholder, number_of, writing_of
+from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
+from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
 
 STANDARD = Path("-")
 SUFFIXES = {
-    "csv": (".csv",),
+    "csv": (".csv", ".txt"),
     "tsv": (".tsv", ".tab"),
+    "jsonl": (".jsonl", ".ndjson"),
     "parquet": (".parquet", ".pq"),
     "npy": (".npy",),
     "npz": (".npz",),
@@ -38,8 +37,8 @@ SUFFIXES = {
 WORKBOOKS = (".xlsb", ".xls", ".ods", ".numbers")
 TEXTS = ("csv", "tsv")
 # Formats that may be compressed by gzip, or come from the standard input.
-STREAMS = (*TEXTS, "svmlight")
-# So many cells of a table of numbers are in a piece.
+STREAMS = (*TEXTS, "jsonl", "svmlight")
+# Cells of a table of numbers in a piece.
 PIECE_CELLS = 2**19
 # Either is a decimal point, as where nobody says which one is: each column has its own.
 EITHER = ",."
@@ -50,6 +49,16 @@ GAPS = (
 )
 # A dense row of more columns is no table of a person's.
 MOST_COLUMNS = 100_000
+# What a line of totals is called, in a cell that says nothing else.
+TOTAL = re.compile(
+    r"\s*(?:(?:grand|sub)?[ -]?totals?|sums?|summe|gesamt(?:summe)?|insgesamt|zwischensumme|somme|totaux|totale|suma"
+    r"|razem|celkem|toplam|итого|всего|合計|总计)\s*:?\s*",
+    re.IGNORECASE,
+)
+# A larger share of the rows are no totals.
+MOST_TOTALS = 0.05
+# A cell of digits that begins with a zero, between what may stand between cells.
+LEADING_ZERO = re.compile(rb'(?:^|[\t;|,\n"])0\d+(?=[\t;|,\r\n"]|$)')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +69,18 @@ class Reading:
     separator: str | None = None  # between a text's cells; None is found by its first lines, and of TSV a tab
     # The decimal point of a text's numbers. By ",." each column has its own: numbers with commas remain texts
     decimal: str = EITHER
-    encoding: str = "utf-8"
-    header: bool = True  # whether the first line of a text has the columns' names
+    encoding: str | None = None  # None is found by the first lines
+    kept: str | None = None  # the encoding of the table that was learned, which is likely
+    header: bool = True  # whether there is a line with the columns' names
+    sheet: str | None = None  # of a workbook; None is the first that holds a table
     array: str | None = None  # which array of an NPZ file
+    skip_rows: Collection[int] = ()  # rows to leave out, by their numbers from 1
     texts: Collection[str] = ()  # columns whose cells are texts, whatever they look like
     # Columns of texts that name rows: "NA" is a name, and only an empty cell is none
     ids: Collection[str] = ()
-    n_columns: int | None = None  # how many columns an svmlight file has, which states only those that are not 0
+    n_columns: int = 0  # the least number of columns of an svmlight file, which states only those that are not 0
+    said: list[str] = field(default_factory=list)  # what was left out, or found, as sentences
+    found: dict[str, str] = field(default_factory=dict)  # the "encoding"
 
     def named(self, path: Path) -> str:
         """Return the format of a file."""
@@ -85,35 +99,79 @@ class Reading:
             raise TableError("it is a folder. Name a file in it")
         raise TableError(f"its name does not say which format it has. Say so (format): {', '.join(SUFFIXES)}")
 
+    def say(self, text: str) -> None:
+        """Keep a sentence, once."""
+        if text not in self.said:
+            self.said.append(text)
+
 
 def pieces(path: Path, how: Reading) -> Iterator[Any]:
-    """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array; "-" is the standard input.
+    """Give a table in pieces of a few megabytes, each a pandas DataFrame; "-" is the standard input.
 
     Raises TableError: the file is not such a table; slabsvm.ExtraMissingError: what reads the format is not installed;
     OSError.
     """
+    first = 0
+    for piece in _parts(path, how):
+        kept = _kept(piece, first, how)
+        for place, cells in totals_of(kept).items() if not how.skip_rows else ():
+            row = first + place + 1
+            how.say(f"Row {row:,} looks like a total: {cells}. Leave it out with --skip-rows {row}.")
+        first += len(piece)
+        if len(kept):
+            yield kept
+
+
+def whole(path: Path, how: Reading) -> Any:
+    """Return a table as a whole, a pandas DataFrame, each column's type found by all rows; raises as `pieces`, and
+    TableError where the last row is a total.
+    """
+    if how.named(path) in TEXTS:
+        with _records(path, how) as records:
+            table = _frame(records, list(records), how)
+    else:
+        parts = list(_parts(path, how))
+        if not parts:
+            raise TableError("it has no rows")
+        table = parts[0] if len(parts) == 1 else _pandas().concat(parts, ignore_index=True)
+    table = _kept(table, 0, how)
+    if len(table) == 0:
+        raise TableError("it has a header and no rows. Give a table with rows")
+    if totals := totals_of(table):
+        numbers = ",".join(str(place + 1) for place in totals)
+        first, cells = next(iter(totals.items()))
+        more = f" (and {len(totals) - 1:,} more)" if len(totals) > 1 else ""
+        what = f"row {first + 1:,} looks like a total: {cells}{more}. Leave it out (skip-rows)"
+        raise TableError(what, remedy=("skip-rows", numbers))
+    return table
+
+
+def _parts(path: Path, how: Reading) -> Iterator[Any]:
     name = how.named(path)
     if path == STANDARD and name not in STREAMS:
         raise TableError(f"{name} cannot come from the standard input, where nobody can go back: give a file")
     yield from READERS[name](path, how)
 
 
-def whole(path: Path, how: Reading) -> Any:
-    """Return a table as a whole, a pandas DataFrame or an array, each column's type found by all rows; raises as
-    `pieces`.
-    """
-    if how.named(path) in TEXTS:
-        with _records(path, how) as records:
-            table = _frame(records, list(records), how)
-    else:
-        parts = list(pieces(path, how))
-        if not parts:
-            raise TableError("it has no rows")
-        arrays = isinstance(parts[0], np.ndarray)
-        table = np.concatenate(parts) if arrays else _pandas().concat(parts, ignore_index=True)
-    if len(table) == 0:
-        raise TableError("it has a header and no rows. Give a table with rows")
-    return table
+def totals_of(table: Any) -> dict[int, str]:
+    """Return rows that are totals, by their places, with their first cells: a cell of them says nothing else."""
+    found = np.zeros(len(table), dtype=bool)
+    for place in range(table.shape[1]):
+        cells = table.iloc[:, place]
+        if _is_text(cells):
+            levels = [level for level in cells.unique() if isinstance(level, str) and TOTAL.fullmatch(level)]
+            found |= cells.isin(levels).to_numpy(dtype=bool)
+    # Where many rows say so it is a name among others.
+    places = np.flatnonzero(found) if found.sum() <= max(1.0, MOST_TOTALS * len(table)) else []
+    return {int(place): ", ".join(map(str, table.iloc[place].dropna().tolist()[:4])) for place in places}
+
+
+def _kept(piece: Any, first: int, how: Reading) -> Any:
+    """Return a piece, of which `first` rows are before, without the rows to skip."""
+    places = [row - 1 - first for row in how.skip_rows if first < row <= first + len(piece)]
+    if not places:
+        return piece
+    return piece.drop(index=piece.index[places]).reset_index(drop=True)
 
 
 def _texts(path: Path, how: Reading) -> Iterator[Any]:
@@ -150,11 +208,12 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
         raise TableError("its rows are longer than its header")
     records.check(blocks, len(frame))
 
-    def written(names: list[str]) -> Any:
-        return pandas.read_csv(io.BytesIO(content), **common | {"dtype": str})[names]
+    def written(names: list[str], most: int | None = None) -> Any:
+        return pandas.read_csv(io.BytesIO(content), **common | {"dtype": str, "usecols": names, "nrows": most})[names]
 
     if how.decimal == EITHER:
         _keep_thousands(frame, written, records.separator)
+    _keep_zeros(frame, written, content)
     # Whole numbers beside gaps are floats of 16 digits, and may have more.
     for name, cells in frame.items():
         if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any():
@@ -172,25 +231,47 @@ def _is_text(column: Any) -> bool:
 
 def _with_numbers(frame: Any, how: Reading) -> Any:
     """Return a table in which texts with marks between thousands are numbers, where the decimal mark is known."""
-    if (writing := THOUSANDS.get(how.decimal)) is not None:
+    if (form := GROUPED.get(how.decimal)) is not None:
         for name, cells in frame.items():
             if _is_text(cells) and name not in how.texts and name not in how.ids:
-                texts = cells.dropna().unique()
-                numbers = {text: np.nan if is_placeholder(text) else number_of(text, writing) for text in texts}
-                frame[name] = cells if None in numbers.values() else cells.map(numbers).astype(float)
+                texts = [text for text in cells.dropna().unique().tolist() if not is_placeholder(text)]
+                numbers = numbers_of(texts, form)
+                if not np.isnan(numbers).any():
+                    frame[name] = cells.map(dict(zip(texts, numbers.tolist(), strict=True))).astype(float)
     return frame
 
 
 def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> None:
     """Make texts of numbers whose points may stand between thousands, if the file seems to have decimal commas."""
     numbers = [name for name, cells in frame.items() if cells.dtype.kind == "f"]
-    firsts = (cells.iloc[:FIRST].dropna().tolist() for _, cells in frame.items() if _is_text(cells))
-    commas = (writing_of(some, np.ones(len(some), dtype=np.intp)) in (",", "1,5%", POINTS) for some in firsts)
-    if numbers and (separator == ";" or any(commas)):
-        found = written(numbers)
-        for name in numbers:
-            if in_groups(found[name].dropna(), "."):
-                frame[name] = found[name]
+    firsts = (cells.iloc[:N_FIRST].dropna().tolist() for _, cells in frame.items() if _is_text(cells))
+    forms = (writing_of(some, np.ones(len(some), dtype=np.intp)) for some in firsts)
+    if not numbers or not (separator == ";" or any(form is not None and form.form[-2] == "," for form in forms)):
+        return
+    # What has one reading in the first rows has one in all.
+    for most in (N_FIRST, None):
+        found = written(numbers, most) if numbers else None
+        numbers = [name for name in numbers if _has_two_readings(found[name])]
+    for name in numbers:
+        frame[name] = found[name]
+
+
+def _has_two_readings(texts: Any) -> bool:
+    counts = texts.value_counts()
+    form = writing_of(counts.index.tolist(), counts.to_numpy())
+    return form is not None and (bool(form.other) or form.form != PLAIN)
+
+
+def _keep_zeros(frame: Any, written: Callable[..., Any], content: bytes) -> None:
+    """Make texts of whole numbers of which one has a leading zero, as a postal code has."""
+    numbers = [name for name, cells in frame.items() if cells.dtype.kind in "if"]
+    if not numbers or LEADING_ZERO.search(content) is None:
+        return
+    found = written(numbers)
+    for name in numbers:
+        texts = found[name].dropna().str.strip()
+        if texts.str.fullmatch(r"0\d+").any() and texts.str.fullmatch(r"\d+").all():
+            frame[name] = found[name].str.strip()
 
 
 @contextmanager
@@ -204,8 +285,11 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
             f"{shown(how.decimal)} (decimal)"
         )
     with _opened(path) as file:
-        encoding = how.encoding.lower().replace("utf8", "utf-8")
-        yield Records(file, separator=separator, encoding=encoding, header=how.header)
+        records = Records(
+            file, separator=separator, encoding=how.encoding, header=how.header, say=how.say, kept=how.kept
+        )
+        how.found["encoding"] = records.encoding
+        yield records
 
 
 @contextmanager
@@ -261,58 +345,125 @@ def _of_batch(batch: Any) -> Any:
         ) from error
 
 
+def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
+    pandas, rows, height = _pandas(), [], PIECE_CELLS // N_LINES
+    with _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line.decode(how.encoding or "utf-8-sig")) if line.strip() else None
+            except (ValueError, RecursionError, LookupError) as error:
+                raise TableError(f"line {number:,} is no JSON: {_first_line(error)}. Mend it") from error
+            if row is None:
+                continue
+            if not isinstance(row, dict):
+                raise TableError(f'line {number:,} is no object of JSON, such as {{"a": 1}}. Mend it')
+            rows.append(row)
+            if len(rows) == height:
+                yield pandas.DataFrame.from_records(rows)
+                rows = []
+    if rows:
+        yield pandas.DataFrame.from_records(rows)
+
+
 def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
     pandas = _pandas()
     load("A workbook of a spreadsheet", "openpyxl", "slabsvm[xlsx]")
-    given = dict.fromkeys([*how.texts, *how.ids], str)
     with path.open("rb") as file:
         try:
-            table = pandas.read_excel(file, engine="openpyxl", header=0 if how.header else None, dtype=given)
+            sheets = pandas.read_excel(file, engine="openpyxl", header=None, sheet_name=None, dtype=object)
         except MemoryError:
             raise
         # A workbook is an archive of XML, of which openpyxl believes every word.
         except Exception as error:
             raise TableError(f"it is no workbook (.xlsx), or damaged: {_first_line(error)}. {AS_CSV}") from error
-    table.columns = [f"x{place}" for place in range(table.shape[1])] if not how.header else table.columns.map(str)
+    name = _sheet_of(sheets, how)
     # A formatted sheet has more rows and columns than it has cells.
-    table = table.dropna(how="all")
-    named = [not name.startswith("Unnamed: ") or bool(table[name].notna().any()) for name in table.columns]
-    table = table.loc[:, named].reset_index(drop=True)
-    if (blank := next((name for name in table.columns if name.startswith("Unnamed: ")), None)) is not None:
-        place = int(blank.removeprefix("Unnamed: ")) + 1
-        raise TableError(f"the header has no name for column {place} of the first sheet. Give it one")
-    yield table
+    cells = sheets[name].dropna(how="all").dropna(axis=1, how="all")
+    if cells.empty:
+        raise TableError("it has no rows")
+    place, names = 0, [f"x{number}" for number in range(cells.shape[1])]
+    if how.header:
+        texts = [[str(cell).strip() for cell in row] for row in cells.head(N_LINES).fillna("").values.tolist()]
+        place = place_of_header(texts)
+        for row in texts[:place]:
+            how.say(f"The line above the header, {shown(' '.join(filter(None, row)))}, is left out.")
+        names = names_of_header(texts[place], how.say)
+        place += 1
+    table = cells.iloc[place:].set_axis(names, axis=1).reset_index(drop=True)
+    for column in names:
+        if column in how.texts or column in how.ids:
+            table[column] = table[column].map(_as_text, na_action="ignore")
+    yield table.infer_objects()
+
+
+def _as_text(cell: Any) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _sheet_of(sheets: dict[str, Any], how: Reading) -> str:
+    """Return the sheet that was asked for, or the first that holds a table."""
+    if how.sheet is not None:
+        if how.sheet not in sheets:
+            raise TableError(f"it has no sheet {shown(how.sheet)}, but {listed(list(sheets), 5)}")
+        return how.sheet
+    sizes = {name: sheet.dropna(how="all").shape for name, sheet in sheets.items()}
+    tables = [name for name, (n_rows, n_columns) in sizes.items() if n_rows > N_LINES and n_columns > 1]
+    found = tables[0] if tables else max(sizes, key=lambda name: sizes[name][0])
+    if len(sheets) > 1:
+        others = [name for name in sheets if name != found]
+        how.say(f"The sheet {shown(found)} is read. Others, as {listed(others, 3)}, are read with --sheet.")
+    return found
 
 
 def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
     from sklearn.datasets import load_svmlight_file
 
     with _opened(path) as file:
+        content = file.read()
+    try:
+        X, _labels = load_svmlight_file(io.BytesIO(content), zero_based=False)
+    except (ValueError, OverflowError, IndexError):
+        # With labels of any form, and indices in any order.
         try:
-            X, _ = load_svmlight_file(file, zero_based=False)
+            if b":" not in content:
+                raise ValueError("no line has a feature, as 3:1.5")
+            X, _labels = load_svmlight_file(io.BytesIO(_plain_svmlight(content)), zero_based=False)
         except (ValueError, OverflowError, IndexError) as error:
             raise TableError(f"it is no svmlight file, whose features count from 1: {_first_line(error)}") from error
-    n_columns = max(X.shape[1], how.n_columns or 0)
-    if n_columns > MOST_COLUMNS:
-        raise TableError(f"it has {n_columns:,} columns, and {MOST_COLUMNS:,} are read. Learn sparse rows from Python")
-    X.resize((X.shape[0], n_columns))
+    if X.shape[1] > MOST_COLUMNS:
+        raise TableError(f"it has {X.shape[1]:,} columns, and {MOST_COLUMNS:,} are read. Learn sparse rows from Python")
+    X.resize((X.shape[0], max(X.shape[1], how.n_columns)))
     yield from _of_array(X, lambda rows: rows.toarray())
 
 
+def _plain_svmlight(content: bytes) -> bytes:
+    """Return lines of svmlight with 0 for each label, and features in increasing order."""
+    lines = []
+    for line in content.split(b"\n"):
+        words = line.partition(b"#")[0].split()
+        pairs = [word.partition(b":") for word in words[1:] if not word.startswith(b"qid:")]
+        if words:
+            ordered = sorted(pairs, key=lambda pair: int(pair[0]))
+            lines.append(b" ".join([b"0", *map(b"".join, ordered)]))
+    return b"\n".join(lines)
+
+
 def _of_array(array: Any, dense: Callable[[Any], Any] = np.asarray) -> Iterator[Any]:
+    """Give an array in pieces, tables with the columns x0, x1, ..."""
     shape = array.shape
     if len(shape) != 2:
         raise TableError(f"it holds an array of {array.dtype} with the shape {shape}: a table has rows and columns")
     if shape[1] == 0:
         raise TableError("it has no columns")
-    height = max(1, PIECE_CELLS // shape[1])
+    height, names = max(1, PIECE_CELLS // shape[1]), [f"x{place}" for place in range(shape[1])]
     for first in range(0, shape[0], height):
-        yield dense(array[first : first + height])
+        yield _pandas().DataFrame(dense(array[first : first + height]), columns=names)
 
 
 READERS: dict[str, Callable[[Path, Reading], Iterator[Any]]] = {
     "csv": _texts,
     "tsv": _texts,
+    "jsonl": _json_lines,
     "parquet": _parquet,
     "npy": lambda path, _: _of_array(mapped(path)),
     "npz": lambda path, how: _of_array(unpacked(path, how.array)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,13 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 def escaped(text: str) -> str:
     """Return a text in one line, in which nothing means anything to a terminal: somebody else may have written it."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def shown_progress(done: int, total: int, seconds: float) -> None:
+    """Show on the standard error how many of all steps are done, in a line that the next one replaces."""
+    end = "\n" if done >= total else ""
+    sys.stderr.write(f"\r{done:,} of {counted(total, 'step')} done, {seconds:.0f} s left  {end}")
+    sys.stderr.flush()
 
 
 class ExtraMissingError(ImportError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
-from slabsvm.tables.texts import COMMAS, POINTS, as_number, is_placeholder, number_of, numbers_of
+from slabsvm.tables.numbers import PLAIN, Writing, as_number, is_placeholder, read_numbers, writing_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -30,6 +31,8 @@ MOST_LINES = 50
 MOST_GAPS = 5
 # Of whole numbers beyond this some are no float64.
 LAST_EXACT = 2**53
+# Below or above what could be measured, as <5.
+LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]")
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
@@ -78,6 +81,10 @@ class TableError(ValueError):
             return TableError.of([error.below(rows) for error in self.errors], self.what)
         row = None if self.row is None else self.row + rows
         return TableError(self.what, column=self.column, row=row, remedy=self.remedy)
+
+
+# What to do about an error, and the option that does it, if there is one.
+Cure = tuple[str, tuple[str, str] | None]
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,21 @@ class Cells:
         levels, again = _distinct([_text(level) for level in levels.tolist()])
         return replace(self, values=np.append(again, -1)[places], levels=levels)
 
+    def alike(self) -> Cells:
+        """Return texts of which those that differ by blanks or case alone are one, as most are written."""
+        assert self.levels is not None
+        groups: dict[str, list[int]] = {}
+        for place, text in enumerate(self.levels.tolist()):
+            groups.setdefault(plainly(text), []).append(place)
+        if len(groups) == len(self.levels) and all(text == text.strip() for text in self.levels.tolist()):
+            return self
+        places, usual = np.empty(len(self.levels), dtype=np.intp), []
+        for place, group in enumerate(groups.values()):
+            places[group] = place
+            usual.append(self.levels[max(group, key=self.counts.__getitem__)].strip())
+        levels = np.array(usual, dtype=object)
+        return Cells(self.name, np.append(places, -1)[self.values], self.missing, levels, self.categorical)
+
     def named(self) -> list[str]:
         """Return the texts of all cells, (n,); "" where one is empty."""
         texts = self.texts()
@@ -151,15 +173,15 @@ class Cells:
         assert self.levels is not None, "numbers have no levels"
         return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
-    def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
+    def numbers(self, *, boolean: bool = False, form: str = PLAIN, unit: str = "", learning: bool = False) -> Cells:
         """Return cells of float64, NaN where one is missing; refuse what is no number, or infinite.
 
-        Texts are read as numbers of a writing, one of `texts.WRITINGS`. An error says more while a table is learned.
+        Texts are read as numbers of a form, one of `numbers.FORMS`. An error says more while a table is learned.
         """
         learned = "booleans" if boolean else "numbers"
         if self.levels is not None:
-            reader = _booleans if boolean else partial(numbers_of, writing=writing)
-            cells = self.read(reader, learned, learning=learning)
+            reader = _booleans if boolean else partial(read_numbers, form=form, unit=unit)
+            cells = self.read(reader, learned, learning=learning, changed=partial(_changed, form=form, unit=unit))
         elif self.values.dtype.kind in NUMERIC:
             values = self.values.astype(np.float64, copy=False)
             cells = replace(self, values=np.where(self.missing, np.nan, values) if self.missing.any() else values)
@@ -178,9 +200,16 @@ class Cells:
             raise self.error("it is infinite. Mend it, or empty the cell", row, remedy=remedy)
         return cells
 
-    def read(self, reader: Callable[[list[Any]], FloatArray], learned: str, *, learning: bool) -> Cells:
+    def read(
+        self,
+        reader: Callable[[list[Any]], FloatArray],
+        learned: str,
+        *,
+        learning: bool,
+        changed: Callable[[list[str]], Cure | None],
+    ) -> Cells:
         """Return the numbers that a reader makes of the levels, (k,); refuse those of which it makes NaN, but "-" and
-        such.
+        such. `changed` says of texts how the table differs from the one that was learned.
         """
         assert self.levels is not None, "numbers are read already"
         levels = self.levels.tolist()
@@ -189,25 +218,32 @@ class Cells:
         unseen = np.zeros(len(levels), dtype=bool)
         unseen[unread] = [not is_placeholder(level) for level in self.levels[unread]]
         if unseen.any():
-            raise self._among(unseen, learned, learning=learning)
+            raise self._among(unseen, learned, changed, learning=learning)
         values = np.append(numbers, np.nan)[self.values]
         return replace(self, values=values, missing=np.isnan(values), levels=None)
 
-    def _among(self, unseen: BoolArray, learned: str, *, learning: bool) -> TableError:
-        """Return the error of levels that are not what was learned, or what most cells are."""
+    def _among(
+        self, unseen: BoolArray, learned: str, changed: Callable[[list[str]], Cure | None], *, learning: bool
+    ) -> TableError:
+        """Return the error of levels that are not what was learned, or (learning) what most cells are."""
         assert self.levels is not None
         levels, rows = self.levels[unseen].tolist(), np.flatnonzero(np.append(unseen, False)[self.values])
         first, row = levels[0], int(rows[0])
         more = f" (and {counted(len(rows) - 1, 'more such cell')})" if len(rows) > 1 else ""
+        texts = [level for level in levels if isinstance(level, str)]
+        if learning and (changed(texts) is not None or any(map(LIMIT.match, texts))):
+            is_limit = any(map(LIMIT.match, texts))
+            kind = f"a limit among {learned}" if is_limit else "in another unit than the others, or written otherwise"
+            what = f"{shown(first)} is {kind}{more}. Write all alike, or leave the column out (drop)"
+            return self.error(what, row, remedy=("drop", quoted(self.name)))
         if not learning:
-            comma = learned == "numbers" and number_of(first, ",") is not None
-            cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell, or empty it"
+            cure, remedy = changed(texts) or ("Mend the cell, or empty it", None)
             what = f"{shown(first)} stands where the model learned {learned}{more}. {cure}"
-            return self.error(what, row, remedy=("decimal", ",") if comma else None)
-        texts = list(dict.fromkeys(str(level).strip() for level in levels))
-        if len(texts) <= MOST_GAPS:
+            return self.error(what, row, remedy=remedy)
+        names = list(dict.fromkeys(str(level).strip() for level in levels))
+        if len(names) <= MOST_GAPS:
             cure = "Mend the cell, say that such cells are empty (gaps),"
-            remedy = ("gaps", ",".join(map(quoted, texts)))
+            remedy = ("gaps", ",".join(map(quoted, names)))
         else:
             cure, remedy = "Mend the cells,", ("categories", quoted(self.name))
         what = f"{shown(first)} stands among {learned}{more}. {cure} or that the column holds names (categories)"
@@ -218,8 +254,29 @@ class Cells:
         return TableError(what, column=self.name, row=row, remedy=remedy)
 
 
+def _changed(texts: list[str], form: str, unit: str) -> Cure | None:
+    """Return how the writing of numbers has changed, and what takes it; None where it has not."""
+    found = writing_of(texts, np.ones(len(texts), dtype=np.intp))
+    if found is None:
+        return None
+    if found.unit and found.unit != unit:
+        before = f"{shown(unit)} before" if unit else "none before"
+        return f"The unit has changed: it is {shown(found.unit)}, and was {before}. Give the numbers in that", None
+    if found.form == form:
+        return None
+    cure = f"The decimal mark has changed: numbers are written as {found.form}, and were as {form}"
+    if form == PLAIN and found.form[-2] == ",":
+        return f"{cure}. Say so (decimal)", ("decimal", ",")
+    return f"{cure}. Write them as before", None
+
+
 def _booleans(values: list[Any]) -> FloatArray:
     return np.array([WORDS_OF_BOOLEANS.get(str(value).strip().lower(), np.nan) for value in values], dtype=np.float64)
+
+
+def plainly(text: str) -> str:
+    """Return a category without what people write in one way or another: blanks around it and its case."""
+    return " ".join(text.split()).casefold()
 
 
 def quoted(name: str) -> str:
@@ -292,8 +349,9 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     said = str(column.dtype)
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     if said.startswith("datetime64") and hasattr(column, "dt"):
-        # Of pandas with a zone: the clock that wrote them counts.
-        column = column.dt.tz_localize(None)
+        # Moments with a zone are instants.
+        zone = getattr(column.dt, "tz", None)
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else column
     values = np.asarray(column.to_numpy())
     if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
         # Beside gaps integers have become floats, which have fewer digits.
@@ -398,6 +456,7 @@ class Column(ABC):
 
     name: str
     n_missing: int  # how many of its cells were missing
+    counts: tuple[int, ...] = ()  # how many cells were in each bin, or of each category, and how many of none
 
     @abstractmethod
     def outputs(self) -> list[str]:
@@ -426,6 +485,11 @@ class Column(ABC):
         return []
 
 
+# What programs write for "no value" among numbers; how many times the others' span it is away.
+NINES = re.compile(r"-?9{2,6}(?:\.9+)?")
+FAR = 3.0
+# The bins of a column's histogram, and the quantiles between which they are.
+N_BINS, WITHIN = 12, (0.01, 0.99)
 LEARNED, CONSTANT = "learned", "any other value is an outlier"
 
 
@@ -439,25 +503,42 @@ class Numbers(Column):
     # The least and the largest
     low: float
     high: float
-    writing: str  # how texts are read as numbers
+    # How texts are read as numbers: one of `numbers.FORMS`; what stands beside them; whether some are percents
+    form: str = PLAIN
+    unit: str = ""
+    percent: bool = False
+    code: float | None = None  # the least or the largest, where it may be a code for "no value"
+    edges: tuple[float, ...] = ()  # of the bins, between which most cells are
 
     @classmethod
-    def learned(cls, cells: Cells, *, boolean: bool, writing: str = ".") -> Numbers:
+    def learned(cls, cells: Cells, *, boolean: bool, writing: Writing | None = None) -> Numbers:
         """Return what cells say, of which some are there."""
-        cells = cells.numbers(boolean=boolean, writing=writing, learning=True)
+        writing = writing or Writing(PLAIN)
+        texts = cells.levels
+        cells = cells.numbers(boolean=boolean, form=writing.form, unit=writing.unit, learning=True)
         found = cells.present
         if not len(found):
             raise cells.error("it has no value at all. Leave it out (drop)", remedy=("drop", quoted(cells.name)))
         low, high = float(found.min()), float(found.max())
+        if texts is not None:
+            _refuse_two_percents(cells, texts)
+        first, last = np.quantile(found, WITHIN).tolist()
+        with np.errstate(over="ignore", invalid="ignore"):
+            edges = np.linspace(first, last, N_BINS + 1) if first < last else np.array([low])
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
+            counts=tuple(np.bincount(np.searchsorted(edges, found, side="right"), minlength=len(edges) + 1).tolist()),
+            edges=tuple(edges.tolist()),
             median=float(np.median(found)),
             constant=low == high,
             boolean=boolean,
             low=low,
             high=high,
-            writing=writing,
+            form=writing.form,
+            unit=writing.unit,
+            code=code_of(found),
+            percent=texts is not None and any(isinstance(text, str) and "%" in text for text in texts.tolist()),
         )
 
     def outputs(self) -> list[str]:
@@ -466,7 +547,7 @@ class Numbers(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of float64."""
-        return cells.numbers(boolean=self.boolean, writing=self.writing)
+        return cells.numbers(boolean=self.boolean, form=self.form, unit=self.unit)
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
@@ -474,21 +555,73 @@ class Numbers(Column):
         unseen = (found != self.median) & self.constant
         return Encoded(found[:, None][:, : len(self.outputs())], unseen[:, None])
 
+    def bins_of(self, numbers: FloatArray) -> IndexArray:
+        """Return the bin of each number, (n,): the first is below all edges, and the last beyond."""
+        return np.searchsorted(np.asarray(self.edges), numbers, side="right")
+
     def described(self) -> Described:
         """Return the kind, the range and the median."""
         if self.constant:
             return Described("constant", str(bool(self.median)) if self.boolean else f"{self.median:.6g}", CONSTANT)
         if self.boolean:
             return Described("yes/no", "False, True", LEARNED)
-        kind = "decimal comma" if self.writing in (",", "1,5%") else "number"
-        kind += f" as {self.writing}" if self.writing in (POINTS, COMMAS) else ""
-        return Described(kind, f"{self.low:.6g} to {self.high:.6g}, median {self.median:.6g}", LEARNED)
+        kind = "percent" if self.percent else "number"
+        kind += f" in {self.unit}" if self.unit else ""
+        kind += f" as {self.form}" if self.form != PLAIN else ""
+        low, high, median = (self.written(number, 6) for number in (self.low, self.high, self.median))
+        return Described(kind, f"{low} to {high}, median {median}", LEARNED)
+
+    def written(self, number: float, digits: int) -> str:
+        """Return a number with some digits, a percent as one."""
+        return f"{100 * number:.{digits}g}%" if self.percent else f"{number:.{digits}g}"
+
+    def doubt(self, n_rows: int) -> str:
+        """Return what is doubtful where some cells may have a code for "no value"; "" where none does."""
+        del n_rows
+        if self.code is None:
+            return ""
+        return (
+            f"Column {shown(self.name)} holds {self.code:g}, which is far from all its other numbers. If it means that "
+            f"there is no value, say so (gaps): {self.code:g}"
+        )
 
     def mark(self) -> str:
         """Return the decimal mark of these numbers in their table, "" where nothing tells."""
-        if self.writing in (",", "1,5%", POINTS):
-            return ","
-        return "." if self.writing == COMMAS or self.low % 1 or self.high % 1 else ""
+        has_fractions = bool(self.low % 1 or self.high % 1)
+        if self.form in ("1,234.5", "1.234,5", "1234,5"):
+            return self.form[-2]
+        return self.form[-2] if has_fractions and not self.percent else ""
+
+
+def _refuse_two_percents(cells: Cells, levels: npt.NDArray[np.object_]) -> None:
+    """Refuse numbers beyond 1 beside percents: 6.25 may be 6.25 % or 625 %."""
+    signed = np.array([isinstance(level, str) and "%" in level for level in levels.tolist()], dtype=bool)
+    if not signed.any() or signed.all():
+        return
+    plain = [level for level, sign in zip(levels.tolist(), signed.tolist(), strict=True) if not sign]
+    texts = [level for level in plain if isinstance(level, str) and not is_placeholder(level)]
+    for text, number in zip(texts, read_numbers(texts, cells_form(texts)), strict=True):
+        if abs(number) > 1.0:
+            what = f"{shown(text)} stands among percents. Write the sign behind all, or leave the column out (drop)"
+            raise cells.error(what, remedy=("drop", quoted(cells.name)))
+
+
+def cells_form(texts: Sequence[str]) -> str:
+    """Return the form of some texts of numbers."""
+    found = writing_of(texts, np.ones(len(texts), dtype=np.intp))
+    return PLAIN if found is None else found.form
+
+
+def code_of(numbers: FloatArray) -> float | None:
+    """Return the least or the largest of some numbers if it is all nines, or -1 beside none below 0, and far away."""
+    for code in (float(numbers.min()), float(numbers.max())):
+        others = numbers[numbers != code]
+        if not len(others) or not NINES.fullmatch(f"{code:g}"):
+            continue
+        span = float(others.max() - others.min())
+        if float(np.abs(others - code).min()) > max(FAR * span, abs(code) / 2):
+            return code
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -499,18 +632,25 @@ class Categories(Column):
     usual: int  # the place of the most frequent one; of several the first
     # How many were met once. Of new rows a share of about singles / n has one that was never met (Good and Turing).
     singles: int
+    joined: tuple[str, ...] = ()  # the spellings of one of them that differ by blanks or case alone, if any do
 
     @classmethod
     def learned(cls, cells: Cells) -> Categories:
         """Return what texts say, of which some are there."""
         assert cells.levels is not None
+        spelled, cells = cells.levels.tolist(), cells.alike()
+        assert cells.levels is not None
         order, counts = np.argsort(cells.levels), cells.counts
+        kept = set(cells.levels.tolist())
+        usual = {plainly(level) for level in spelled if level.strip() not in kept}
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
+            counts=(*counts[order].tolist(), 0),
             levels=tuple(cells.levels[order].tolist()),
             usual=int(counts[order].argmax()),
             singles=int((counts == 1).sum()),
+            joined=tuple(level for level in spelled if plainly(level) == min(usual)) if usual else (),
         )
 
     def outputs(self) -> list[str]:
@@ -521,17 +661,23 @@ class Categories(Column):
         """Return texts."""
         return cells.texts()
 
+    def codes_of(self, cells: Cells) -> IndexArray:
+        """Return the place of each text among the levels, (n,), and their number for one that was never met or is
+        missing.
+        """
+        assert cells.levels is not None
+        places, most = {plainly(level): place for place, level in enumerate(self.levels)}, len(self.levels)
+        return np.array([*(places.get(plainly(text), most) for text in cells.levels.tolist()), most])[cells.values]
+
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return a 1 at each cell's level, and zeros for a level that was never met."""
-        assert cells.levels is not None
-        places = {level: place for place, level in enumerate(self.levels)}
-        codes = np.array([*(places.get(text, -1) for text in cells.levels.tolist()), -1])[cells.values]
-        unseen = (codes < 0) & ~cells.missing
+        codes, most = self.codes_of(cells), len(self.levels)
+        unseen = (codes == most) & ~cells.missing
         if fill:
             codes[cells.missing] = self.usual
         values = np.zeros((len(codes), len(self.outputs())))
         if values.shape[1]:
-            known = np.flatnonzero(codes >= 0)
+            known = np.flatnonzero(codes < most)
             values[known, codes[known]] = 1.0
         return Encoded(values, unseen[:, None])
 
@@ -544,7 +690,8 @@ class Categories(Column):
         return Described("category", holds, LEARNED)
 
     def _remarks(self) -> list[str]:
-        return [f"{self.singles:,} met once"] if self.singles else []
+        once = [f"{self.singles:,} met once"] if self.singles else []
+        return [*once, *([f"{', '.join(map(shown, self.joined))} are one"] if self.joined else [])]
 
     def doubt(self, n_rows: int) -> str:
         """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""

@@ -74,6 +74,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         The decimal mark of numbers that are texts, where it cannot be seen: "." reads "11.073" as 11.073, and "," as
         11073. None goes by the other columns; if they do not tell, points are decimal, with a warning, and commas are
         an error.
+    day_first : bool or None, default=None
+        Whether 05/01/2024 is in January. None goes by dates such as 13/01/2024, or by points; if none tells, it
+        is an error.
     id_column, weight_column : str or None, default=None
         The columns that name and weigh the rows. They are not learned.
     missing : {"indicate", "impute", "refuse"}, default="indicate"
@@ -87,6 +90,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What was learned of each column that is taken.
     left_out_ : tuple of LeftOut
         The columns that are left out by default, and what they are taken for.
+    encoding_ : str or None
+        The encoding of the file, if the command read one.
     n_rows_ : int
     n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
@@ -109,6 +114,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "columns": [list, tuple, None],
         **{name: [list, tuple] for name in ("drop", "categories", "keep", "times", "gaps")},
         "decimal": [StrOptions({",", "."}), None],
+        "day_first": ["boolean", None],
         **{name: [str, None] for name in ("id_column", "weight_column")},
         "missing": [StrOptions(set(MISSING))],
     }
@@ -120,6 +126,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     times: Sequence[str] = ("hour", "weekday")
     gaps: Sequence[str] = ()
     decimal: str | None = None
+    day_first: bool | None = None
     id_column: str | None = None
     weight_column: str | None = None
     missing: str = "indicate"
@@ -144,13 +151,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Warns
         -----
         DataDimensionalityWarning
-            If there are many categories, with fewer than five rows each.
+            If columns are left out that nobody has named, such as identifiers and free texts; and if there are many
+            categories, with fewer than five rows each.
         DataConversionWarning
             If a point may be a decimal point or stand between thousands.
         """
         found = self.planned(X)
         if found.errors:
             raise refused(found.errors)
+        if found.left_out:
+            warn(found.not_learned(), DataDimensionalityWarning)
         self.columns_, self.left_out_ = found.columns, found.left_out
         self.n_rows_ = found.n_rows
         self.n_features_in_ = len(found.names)
@@ -173,7 +183,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if unknown := set(self.times).difference(PARTS):
             raise ValueError(f"times must be among {', '.join(PARTS)}; got {', '.join(map(shown, sorted(unknown)))}")
         aside = self._aside()
-        rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
+        rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps, self.day_first)
 
         def planned(name: str) -> Column | LeftOut | Undecided:
             cells = cells_of(X, names, name)
@@ -189,8 +199,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for text in warned:
             warn(text, DataConversionWarning)
         for column in columns:
-            if isinstance(column, Categories) and (doubt := column.doubt(n_rows)):
-                warn(doubt, DataDimensionalityWarning)
+            if isinstance(column, Categories | Numbers) and (doubt := column.doubt(n_rows)):
+                warn(doubt, DataDimensionalityWarning if isinstance(column, Categories) else DataConversionWarning)
         errors += more
         if not errors and not any(map(self._outputs, columns)):
             errors.append(nothing_left(columns, left_out))

@@ -14,22 +14,35 @@ import numpy.typing as npt
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
 from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Described, Numbers, TableError, quoted, shown
-from slabsvm.tables.texts import MOST_NUMBERS, NO_MARKS, THOUSANDS, number_of, writing_of
-from slabsvm.tables.times import PARTS, Times, looks_like_times
+from slabsvm.tables.numbers import (
+    DURATION,
+    GROUPED,
+    MOST_NUMBERS,
+    PLAIN,
+    Writing,
+    are_durations,
+    numbers_of,
+    writing_of,
+)
+from slabsvm.tables.times import PARTS, Times, is_unix, looks_like_times
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
 MOST_UNSEEN = 0.5
 # Each category is a coordinate of its own.
 MOST_LEVELS = 1000
+# Texts by which categories are told, for each that there may be.
+SPELLINGS = 10
 # Names of columns whose whole numbers, all different, name the rows.
 NAMES_OF_IDENTIFIERS = re.compile(
     r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$"
 )
-# A number with a sign of money before it, or a unit behind it.
-UNIT = re.compile(r"\s*(?:(?P<before>[^\w\s.,+-])\s*[+-]?\d[\d.,]*|[+-]?\d[\d.,]*\s*(?P<behind>[^\d\s.,:/-]{1,5}))\s*")
+# Whole numbers of which one has a leading zero, as a postal code: names.
+LEADING_ZERO = re.compile(r"\s*0\d")
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
+# Columns that are named in a sentence.
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,7 @@ class Rules:
     keep: Collection[str] = ()  # columns that are learned, though identifiers or texts
     times: Collection[str] = PARTS[:2]  # what is learned of moments
     gaps: Collection[str] = ()  # texts that are empty cells
+    day_first: bool | None = None  # whether 05/01/2024 is in January; None is found by the other dates
 
 
 @dataclass(frozen=True)
@@ -62,24 +76,28 @@ class Undecided:
     """Numbers as texts, whose points, or commas, may be decimal marks or stand between thousands."""
 
     cells: Cells
-    mark: str  # "." or ","
+    writing: Writing
 
     def read(self, decimal: str) -> Numbers:
         """Return the numbers, where one mark is known to be the decimal one."""
-        return Numbers.learned(self.cells, boolean=False, writing=self._writing(decimal))
+        form = self.writing.form if self.writing.form[-2] == decimal else self.writing.other
+        return Numbers.learned(self.cells, boolean=False, writing=replace(self.writing, form=form))
+
+    @property
+    def mark(self) -> str:
+        """The mark that may be either."""
+        return self.writing.form[-2]
 
     def error(self) -> TableError:
         """Return what is doubtful."""
         text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
-        point, comma = (f"{number_of(text, self._writing(decimal)):.12g}" for decimal in ".,")
+        forms = {form[-2]: form for form in (self.writing.form, self.writing.other)}
+        point, comma = (f"{numbers_of([text], forms[mark], self.writing.unit)[0]:.12g}" for mark in ".,")
         what = (
             f"{shown(text)} may mean {point} or {comma}, and no other column tells which. Say which mark is the "
             f"decimal one (decimal): . for {point}, or , for {comma}"
         )
         return self.cells.error(what, remedy=("decimal", ","))
-
-    def _writing(self, decimal: str) -> str:
-        return decimal if decimal == self.mark else THOUSANDS[decimal]
 
 
 @dataclass(frozen=True)
@@ -105,6 +123,20 @@ class Plan:
         found |= {error.column: ("?", "", "", "to be mended: see below") for error in self.errors if error.column}
         return [(name, *line) for name, line in found.items()]
 
+    def not_learned(self) -> str:
+        """Return which columns are not learned, and what each is, as a sentence."""
+        learned = {column.name for column in self.columns}
+        kinds = {one.name: one.taken_for for one in self.left_out} | self.aside
+        rest = [
+            f"{shown_plainly(name)} ({kinds.get(name, 'not asked for')})" for name in self.names if name not in learned
+        ]
+        n_columns = counted(len(self.names), "column")
+        if not rest:
+            return f"All {n_columns} are learned." if len(self.names) > 1 else "The column is learned."
+        more = f", and {len(rest) - MOST_NAMED:,} more" if len(rest) > MOST_NAMED else ""
+        verb = "is" if len(rest) == 1 else "are"
+        return f"{len(rest):,} of {n_columns} {verb} not learned: {', '.join(rest[:MOST_NAMED])}{more}."
+
     def naming(self) -> Plan:
         """Return the plan where the first identifier names the rows, as the command has it."""
         name = self.identifier()
@@ -113,6 +145,11 @@ class Plan:
     def identifier(self) -> str | None:
         """Return the first column that names each row, None where there is none."""
         return next((one.name for one in self.left_out if one.taken_for == "identifier" and not one.n_missing), None)
+
+
+def shown_plainly(name: str) -> str:
+    """Return a name in one line, without quotes."""
+    return shown(name)[1:-1]
 
 
 def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
@@ -124,7 +161,8 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
         return _categories(cells.texts(), kept=True)
     match cells.kind():
         case "boolean" | "number" as kind:
-            return _numbers(cells, kept=name in rules.keep, boolean=kind == "boolean")
+            unix = kind == "number" and name not in rules.keep and is_unix(name, cells.present)
+            return _times(cells, rules) if unix else _numbers(cells, kept=name in rules.keep, boolean=kind == "boolean")
         case "time":
             return _times(cells, rules)
         case "text":
@@ -153,9 +191,10 @@ def decided(
                 columns.append(one.read(decimal or "."))
             except TableError as error:
                 errors.append(error)
-        elif isinstance(one, Numbers) and not one.boolean and one.writing == "." and decimal == ",":
+        elif isinstance(one, Numbers) and not one.boolean and one.form == PLAIN and not one.unit and decimal == ",":
+            # Points would stand between thousands.
             is_whole = (numbers(one.name) % 1 == 0).all()
-            columns.append(replace(one, writing=NO_MARKS) if said or is_whole else one)
+            columns.append(replace(one, form=GROUPED[","]) if said or is_whole else one)
         else:
             columns.append(one)
     return columns, errors, warned
@@ -164,13 +203,37 @@ def decided(
 def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     """Return numbers or times that are written as texts, or categories."""
     levels = cells.present.tolist()
+    if _are_codes(levels):
+        return _categories(cells, kept=True)
     if len(levels) > 1 and (writing := writing_of(levels, cells.counts)) is not None:
-        if writing.startswith("?"):
-            return Undecided(cells, writing[1])
-        return Numbers.learned(cells, boolean=False, writing=writing)
+        return _written(cells, writing, kept=cells.name in rules.keep)
+    if are_durations(cells.name, levels):
+        return Numbers.learned(cells, boolean=False, writing=Writing(DURATION))
     if looks_like_times(levels):
         return _times(cells, rules)
     return _categories(cells, kept=cells.name in rules.keep)
+
+
+def _written(cells: Cells, writing: Writing, *, kept: bool) -> Column | LeftOut | Undecided:
+    """Return numbers that are written as texts, unless they are identifiers, or can be read in two ways."""
+    if writing == Writing(PLAIN) and not kept and _names_rows(cells):
+        examples = _examples(cells.present.tolist())
+        return LeftOut(cells.name, int(cells.missing.sum()), "identifier", examples, "--keep takes it")
+    if writing.other:
+        return Undecided(cells, writing)
+    return Numbers.learned(cells, boolean=False, writing=writing)
+
+
+def _names_rows(cells: Cells) -> bool:
+    """Return whether texts are whole numbers that name the rows, as `_numbers` has it of numbers."""
+    all_there = bool((cells.counts == 1).all()) and not cells.missing.any()
+    whole = all_there and all(text.strip().isdecimal() for text in cells.present.tolist())
+    return whole and NAMES_OF_IDENTIFIERS.search(cells.name) is not None
+
+
+def _are_codes(texts: Sequence[str]) -> bool:
+    """Return whether all texts are digits, and one has a leading zero, which numbers would lose."""
+    return all(map(str.isdecimal, map(str.strip, texts))) and any(map(LEADING_ZERO.match, texts))
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
@@ -200,7 +263,7 @@ def _too_long(whole: npt.NDArray[Any], n_present: int) -> bool:
 
 
 def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
-    found = Times.learned(cells, rules.times)
+    found = Times.learned(cells, rules.times, rules.day_first)
     if found.parts:
         return found
     asked = " and no ".join(rules.times)
@@ -210,7 +273,9 @@ def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
 
 def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
-    levels, counts = cells.present, cells.counts
+    # Spellings of a category are not that many.
+    joined = cells.alike() if len(cells.present) < SPELLINGS * MOST_LEVELS else cells
+    levels, counts = joined.present, joined.counts
     many = len(levels) > MOST_LEVELS
     if kept and many:
         raise cells.error(
@@ -221,18 +286,9 @@ def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
         return Categories.learned(cells)
     why = "" if many else "--keep takes it"
     first = levels[:FIRST].tolist()
-    if unit := _unit_of(first):
-        why = f"learned as numbers without {shown(unit)}"
-    are_names = not unit and (counts == 1).all() and all(len(text.split()) <= MOST_WORDS for text in first)
+    are_names = (counts == 1).all() and all(len(text.split()) <= MOST_WORDS for text in first)
     taken_for = "identifier" if are_names else "text"
     return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(levels), why)
-
-
-def _unit_of(texts: Sequence[str]) -> str:
-    """Return what stands beside the number in each text, as in 12 kg; "" where that is not always the same."""
-    parts = [UNIT.fullmatch(text) for text in texts]
-    units = {"" if part is None else part["before"] or part["behind"] for part in parts}
-    return units.pop() if len(units) == 1 else ""
 
 
 def _examples(texts: Iterable[str]) -> str:

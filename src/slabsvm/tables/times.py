@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
+from functools import partial
 from itertools import islice
 from typing import Any
 from unicodedata import decimal
@@ -19,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.tables.columns import LEARNED, Cells, Column, Described, Encoded
+from slabsvm.tables.columns import LEARNED, Cells, Column, Cure, Described, Encoded
 
-Fields = Any  # 7 of (n,)
+Fields = Any  # 8 of (n,)
 
 HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
 PARTS = (HOUR, WEEKDAY, ELAPSED)
@@ -38,7 +39,7 @@ MOMENT = re.compile(
     r"\s*(?:(?:(?P<iso>\d{4}([-/.])\d{1,2}\2\d{1,2})|(?P<other>\d{1,2}([-/.])\d{1,2}\4(?:\d{4}|\d{2})))"
     r"(?:[ T,]+(?=\d)|\s*$))?"
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
-    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?\s*"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|(?P<zone>[+-]\d\d:?\d\d))?)?\s*"
 )
 # Texts of one shape differ in their digits alone.
 SHAPE = str.maketrans("123456789", "000000000")
@@ -46,6 +47,11 @@ SHAPE = str.maketrans("123456789", "000000000")
 FIRST = 20
 # A number that begins a date and is a year.
 FIRST_YEAR = 1000
+# Unix times from 2001 to 2065 are told by the names of their columns.
+FIRST_UNIX, LAST_UNIX = 1e9, 3e9
+NAMES_OF_TIMES = re.compile(
+    r"(?:^|[^A-Za-z])(?i:ts|time|timestamp|datetime|date|epoch|unix\w*|created|updated|seen|at)(?:[^A-Za-z]|$)|[a-z](?:Time|At|Date|Ts)$"
+)
 # The date of a time of day.
 UNDATED = (1970, 1, 1)
 
@@ -56,15 +62,23 @@ def looks_like_times(texts: Iterable[str]) -> bool:
     return sum(some) > len(some) / 2
 
 
-def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatArray, bool]:
-    """Return seconds since 1970 by the clock that wrote them, (n,), NaN for no moment, and whether days come first.
+class AmbiguousError(ValueError):
+    """A date of which nothing tells whether the day or the month comes first: its text."""
 
-    Where day_first is None, numbers that are no month tell it, or else points between the parts.
+
+def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatArray, bool]:
+    """Return seconds since 1970, (n,), NaN for no moment, and whether days come first.
+
+    Moments with a zone are instants; others are of the clock that wrote them. Where day_first is None, numbers that are
+    no month tell it, or points between the parts; AmbiguousError where nothing does.
     """
-    first, second, third, hour, minute, second_, pointed = _fields(values)
+    first, second, third, hour, minute, second_, pointed, zone = _fields(values)
     iso = first >= FIRST_YEAR
     if day_first is None:
         sure = ~iso & (np.fmax(first, second) > 12)
+        open_ = ~iso & (first != second) & (np.fmin(first, second) >= 1) & ~(pointed > 0)
+        if open_.any() and not sure.any():
+            raise AmbiguousError(str(values[int(open_.argmax())]))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
     year = np.where(iso, first, np.where(third < 100, 2000 + third, third))
     month, day = (second, first) if day_first else (first, second)
@@ -73,19 +87,28 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
     months = np.where(fine, 12 * (year - 1970) + month - 1, 0).astype("M8[M]")
     days = months.astype("M8[D]") + np.where(fine, day - 1, 0).astype("m8[D]")
     fine &= days.astype("M8[M]") == months
-    seconds = days.astype(np.int64) * DAY + hour * 3600 + minute * 60 + second_
+    seconds = days.astype(np.int64) * DAY + hour * 3600 + minute * 60 + second_ - zone
     return np.where(fine, seconds, np.nan), day_first
 
 
+def is_unix(name: str, numbers: npt.NDArray[Any]) -> bool:
+    """Return whether whole numbers are seconds or milliseconds since 1970, by their size and the column's name."""
+    if NAMES_OF_TIMES.search(name) is None or numbers.dtype.kind not in "iuf" or not len(numbers):
+        return False
+    low, high = float(numbers.min()), float(numbers.max())
+    unit = 1000 if low >= 1000 * FIRST_UNIX else 1
+    return low >= unit * FIRST_UNIX and high < unit * LAST_UNIX and bool((numbers % 1 == 0).all())
+
+
 def _fields(values: Sequence[Any]) -> Fields:
-    """Return three numbers of a date, hour, minute and second, and whether points part the date: 7 of (n,), or NaN. One
-    text of each shape is matched, and all of them are read by the places of its digits.
+    """Return three numbers of a date, hour, minute and second, whether points part the date, and seconds of the zone: 8
+    of (n,), or NaN. One text of each shape is matched, and all of them are read by the places of its digits.
     """
     texts = [_written_plainly(value.isoformat() if isinstance(value, date | time) else str(value)) for value in values]
     alike: dict[str, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
         alike[text.translate(SHAPE)].append(place)
-    fields = np.full((7, len(texts)), np.nan)
+    fields = np.full((8, len(texts)), np.nan)
     for places in alike.values():
         found = MOMENT.fullmatch(texts[places[0]])
         if found is not None and (found["iso"] or found["other"] or found["hour"]):
@@ -101,7 +124,7 @@ def _written_plainly(text: str) -> str:
 
 
 def _read(found: re.Match[str], texts: Sequence[str]) -> Fields:
-    """Return the fields of texts that have the shape of the one that was found, 7 of (n,)."""
+    """Return the fields of texts that have the shape of the one that was found, 8 of (n,)."""
     letters = np.array(texts).view(np.uint32).reshape(len(texts), -1).T
     none = np.zeros(letters.shape[1], dtype=np.int32)
 
@@ -120,7 +143,12 @@ def _read(found: re.Match[str], texts: Sequence[str]) -> Fields:
     hour, minute, second = (number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second"))
     if found["half"]:
         hour = hour % 12 + 12 * found["half"].lower().startswith("p")
-    return [*parts, hour, minute, second, none + ("." in written)]
+    zone = none
+    if text := found["zone"]:
+        start, end = found.span("zone")
+        zone = 3600 * number(start + 1, start + 3) + 60 * number(end - 2, end)
+        zone = -zone if text[0] == "-" else zone
+    return [*parts, hour, minute, second, none + ("." in written), zone]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,11 +160,22 @@ class Times(Column):
     start: float
     end: float
     parts: tuple[str, ...]  # what is learned
+    unix: int = 0  # numbers in a second, where cells are Unix times: 1 or 1000; 0 where they are not
 
     @classmethod
-    def learned(cls, cells: Cells, asked: Iterable[str]) -> Times:
+    def learned(cls, cells: Cells, asked: Iterable[str], day_first: bool | None = None) -> Times:
         """Return what cells say, of which some are there; the parts are those that are asked for and have returned."""
-        cells, day_first = _moments(cells, None)
+        unix = 0
+        if cells.levels is None and cells.values.dtype.kind != "M":
+            unix = 1000 if cells.present.min() >= 1000 * FIRST_UNIX else 1
+        try:
+            cells, day_first = _moments(cells, day_first, unix, learning=True)
+        except AmbiguousError as error:
+            what = (
+                f"{str(error)!r} may be {_read_as(error, 'day')} or {_read_as(error, 'month')}, and no other date "
+                "tells which. Say what comes first (day-first), or (month-first)"
+            )
+            raise cells.error(what, remedy=("day-first", "")) from error
         seconds = cells.present
         start, end = float(seconds.min()), float(seconds.max())
         undated = start >= 0 and end <= DAY
@@ -151,6 +190,7 @@ class Times(Column):
             start=start,
             end=end,
             parts=tuple(parts),
+            unix=unix,
         )
 
     def outputs(self) -> list[str]:
@@ -160,7 +200,7 @@ class Times(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of seconds since 1970."""
-        return _moments(cells, self.day_first)[0]
+        return _moments(cells, self.day_first, self.unix, learning=False)[0]
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
@@ -181,17 +221,38 @@ class Times(Column):
         """Return the first and the last moment, and which parts are learned."""
         parts = ("the days since the first row" if part == ELAPSED else f"its {part}" for part in self.parts)
         done = f"{LEARNED}: {' and '.join(parts)}"
-        return Described("time", f"{_written(self.start)} to {_written(self.end)}", done)
+        return Described("Unix time" if self.unix else "time", f"{_written(self.start)} to {_written(self.end)}", done)
 
 
-def _moments(cells: Cells, day_first: bool | None) -> tuple[Cells, bool]:
+def _read_as(error: AmbiguousError, first: str) -> str:
+    """Return the date of a text whose day or month comes first."""
+    seconds, _ = seconds_of([str(error)], day_first=first == "day")
+    return str(np.datetime64(int(seconds[0]), "s").astype("M8[D]"))
+
+
+def _moments(cells: Cells, day_first: bool | None, unix: int, *, learning: bool) -> tuple[Cells, bool]:
     """Return cells of seconds since 1970, and whether days come first, which is found where it is None."""
     if cells.values.dtype.kind == "M":
         return replace(cells, values=cells.values.astype(np.int64).astype(np.float64)), False
     if cells.levels is None:
-        raise cells.error("it holds numbers, where the model learned times. Write them as in the learned table")
+        if not unix:
+            raise cells.error("it holds numbers, where the model learned times. Write them as in the learned table")
+        present = cells.present
+        if len(present) and not FIRST_UNIX <= present.max() / unix < 1000 * FIRST_UNIX:
+            was, now = ("seconds", "milliseconds") if unix == 1 else ("milliseconds", "seconds")
+            raise cells.error(f"its Unix times are in {now}, or none, and were in {was}. Give them in {was}")
+        return replace(cells, values=np.where(cells.missing, np.nan, cells.values / float(unix))), False
     seconds, found = seconds_of(cells.levels.tolist(), day_first=day_first)
-    return cells.read(lambda _: seconds, "times", learning=day_first is None), found
+    changed = partial(_changed, day_first=found)
+    return cells.read(lambda _: seconds, "times", learning=learning, changed=changed), found
+
+
+def _changed(texts: list[str], day_first: bool) -> Cure | None:
+    """Return that the order of day and month has changed, where it has."""
+    if not texts or np.isnan(seconds_of(texts, day_first=not day_first)[0]).any():
+        return None
+    before, now = ("day", "month") if day_first else ("month", "day")
+    return f"The {now} comes first in it, and the {before} did in the learned table. Write dates as before", None
 
 
 def _written(seconds: float) -> str:
