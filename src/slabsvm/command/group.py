@@ -53,10 +53,10 @@ class WithPlugins(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            error.possibilities = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
-            if meant := MEANT.get(error.option_name):
-                error.message = f"{error.message} {meant}"
-            raise
+            near = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
+            meant = MEANT.get(error.option_name)
+            text = f"{error.message} {meant}" if meant else error.message
+            raise click.NoSuchOption(error.option_name, text, near, error.ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the subcommand of a name, loaded now if it is another distribution's; None where there is none."""

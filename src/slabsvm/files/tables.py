@@ -49,11 +49,11 @@ GAPS = (
 )
 # A dense row of more columns is no table of a person's.
 MOST_COLUMNS = 100_000
-# What a line of totals is called, in a cell that says nothing else.
-TOTAL = re.compile(
-    r"\s*(?:(?:grand|sub)?[ -]?totals?|sums?|summe|gesamt(?:summe)?|insgesamt|zwischensumme|somme|totaux|totale|suma"
-    r"|razem|celkem|toplam|итого|всего|合計|总计)\s*:?\s*",
-    re.IGNORECASE,
+# What a line of totals is called, in a cell that says nothing else but a colon.
+TOTALS = (
+    *("total", "totals", "grand total", "grand-total", "grandtotal", "sub total", "sub-total", "subtotal", "subtotals"),
+    *("sum", "sums", "summe", "gesamt", "gesamtsumme", "insgesamt", "zwischensumme", "somme", "totaux", "totale"),
+    *("suma", "razem", "celkem", "toplam", "итого", "всего", "合計", "总计"),
 )
 # A larger share of the rows are no totals.
 MOST_TOTALS = 0.05
@@ -159,11 +159,10 @@ def totals_of(table: Any) -> dict[int, str]:
     for place in range(table.shape[1]):
         cells = table.iloc[:, place]
         if _is_text(cells):
-            levels = [level for level in cells.unique() if isinstance(level, str) and TOTAL.fullmatch(level)]
-            found |= cells.isin(levels).to_numpy(dtype=bool)
+            found |= cells.str.strip(" \t:").str.lower().isin(TOTALS).to_numpy(dtype=bool)
     # Where many rows say so it is a name among others.
-    places = np.flatnonzero(found) if found.sum() <= max(1.0, MOST_TOTALS * len(table)) else []
-    return {int(place): ", ".join(map(str, table.iloc[place].dropna().tolist()[:4])) for place in places}
+    places = np.flatnonzero(found).tolist() if found.sum() <= max(1.0, MOST_TOTALS * len(table)) else []
+    return {place: ", ".join(map(str, table.iloc[place].dropna().tolist()[:4])) for place in places}
 
 
 def _kept(piece: Any, first: int, how: Reading) -> Any:
@@ -250,8 +249,9 @@ def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> 
         return
     # What has one reading in the first rows has one in all.
     for most in (N_FIRST, None):
-        found = written(numbers, most) if numbers else None
-        numbers = [name for name in numbers if _has_two_readings(found[name])]
+        if numbers:
+            found = written(numbers, most)
+            numbers = [name for name in numbers if _has_two_readings(found[name])]
     for name in numbers:
         frame[name] = found[name]
 

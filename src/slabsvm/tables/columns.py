@@ -667,7 +667,8 @@ class Categories(Column):
         """
         assert cells.levels is not None
         places, most = {plainly(level): place for place, level in enumerate(self.levels)}, len(self.levels)
-        return np.array([*(places.get(plainly(text), most) for text in cells.levels.tolist()), most])[cells.values]
+        codes = [*(places.get(plainly(text), most) for text in cells.levels.tolist()), most]
+        return np.array(codes, dtype=np.intp).take(cells.values)
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return a 1 at each cell's level, and zeros for a level that was never met."""
