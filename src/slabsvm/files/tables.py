@@ -59,6 +59,7 @@ TOTALS = (
 MOST_TOTALS = 0.05
 # A cell of digits that begins with a zero, between what may stand between cells.
 LEADING_ZERO = re.compile(rb'(?:^|[\t;|,\n"])0\d+(?=[\t;|,\r\n"]|$)')
+BETWEEN = np.frombuffer(b'\t;|,\r\n"', dtype=np.uint8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,10 +263,21 @@ def _has_two_readings(texts: Any) -> bool:
     return form is not None and (bool(form.other) or form.form != PLAIN)
 
 
+def _has_leading_zero(content: bytes) -> bool:
+    """Return whether a text has a cell of digits that begins with a zero; quickly where no cell looks like it."""
+    letters = np.frombuffer(content, dtype=np.uint8)
+    zeros, last = np.flatnonzero(letters == ord("0")), len(letters) - 1
+    begins = (zeros == 0) | np.isin(letters[zeros - 1], BETWEEN)
+    second, third = (letters[np.minimum(zeros[begins] + away, last)] for away in (1, 2))
+    digits = [(some >= ord("0")) & (some <= ord("9")) for some in (second, third)]
+    looks_so = digits[0] & (digits[1] | np.isin(third, BETWEEN))
+    return bool(looks_so.any()) and LEADING_ZERO.search(content) is not None
+
+
 def _keep_zeros(frame: Any, written: Callable[..., Any], content: bytes) -> None:
     """Make texts of whole numbers of which one has a leading zero, as a postal code has."""
     numbers = [name for name, cells in frame.items() if cells.dtype.kind in "if"]
-    if not numbers or LEADING_ZERO.search(content) is None:
+    if not numbers or not _has_leading_zero(content):
         return
     found = written(numbers)
     for name in numbers:

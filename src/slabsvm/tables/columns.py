@@ -520,8 +520,10 @@ class Numbers(Column):
         if not len(found):
             raise cells.error("it has no value at all. Leave it out (drop)", remedy=("drop", quoted(cells.name)))
         low, high = float(found.min()), float(found.max())
-        if texts is not None:
-            _refuse_two_percents(cells, texts)
+        names = [] if texts is None else [text for text in texts.tolist() if isinstance(text, str)]
+        percent = "%" in "".join(names)
+        if percent:
+            _refuse_two_percents(cells, names)
         first, last = np.quantile(found, WITHIN).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
             edges = np.linspace(first, last, N_BINS + 1) if first < last else np.array([low])
@@ -538,7 +540,7 @@ class Numbers(Column):
             form=writing.form,
             unit=writing.unit,
             code=code_of(found),
-            percent=texts is not None and any(isinstance(text, str) and "%" in text for text in texts.tolist()),
+            percent=percent,
         )
 
     def outputs(self) -> list[str]:
@@ -593,13 +595,9 @@ class Numbers(Column):
         return self.form[-2] if has_fractions and not self.percent else ""
 
 
-def _refuse_two_percents(cells: Cells, levels: npt.NDArray[np.object_]) -> None:
+def _refuse_two_percents(cells: Cells, texts: Sequence[str]) -> None:
     """Refuse numbers beyond 1 beside percents: 6.25 may be 6.25 % or 625 %."""
-    signed = np.array([isinstance(level, str) and "%" in level for level in levels.tolist()], dtype=bool)
-    if not signed.any() or signed.all():
-        return
-    plain = [level for level, sign in zip(levels.tolist(), signed.tolist(), strict=True) if not sign]
-    texts = [level for level in plain if isinstance(level, str) and not is_placeholder(level)]
+    texts = [text for text in texts if "%" not in text and not is_placeholder(text)]
     for text, number in zip(texts, read_numbers(texts, cells_form(texts)), strict=True):
         if abs(number) > 1.0:
             what = f"{shown(text)} stands among percents. Write the sign behind all, or leave the column out (drop)"

@@ -224,7 +224,9 @@ def unit_of(texts: Sequence[str], counts: Sequence[int]) -> str:
 
 def writing_of(texts: Sequence[str], counts: IndexArray) -> Writing | None:
     """Return how most texts are written as numbers, each there as often as is counted; None where they are not most."""
-    there = [(text, count) for text, count in zip(texts, counts.tolist(), strict=True) if not is_placeholder(text)]
+    pairs = zip(texts, counts.tolist(), strict=True)
+    # No placeholder ends in a digit, and a call for each text would cost most.
+    there = [(text, count) for text, count in pairs if text[-1:].isdigit() or not is_placeholder(text)]
     if not there:
         return None
     first = there[:N_FIRST]
