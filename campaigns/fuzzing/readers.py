@@ -76,7 +76,7 @@ def _records(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
     import io
 
     from slabsvm.files.records import Records
-    from slabsvm.tables.columns import TableError
+    from slabsvm.tables.cells import TableError
 
     del folder
 

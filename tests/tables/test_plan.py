@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from slabsvm import TableEncoder
 from slabsvm.files import load, save
 from slabsvm.tables import TableError
-from slabsvm.tables.columns import cells_of, places_of
+from slabsvm.tables.cells import cells_of, places_of
 from slabsvm.tables.plan import Rules, taken
 
 # What is left out is warned of, which a test asks for.

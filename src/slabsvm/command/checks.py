@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slabsvm.command.reasons import shown
-from slabsvm.tables.columns import Categories, Column, Numbers, places_of
+from slabsvm.tables.cells import places_of
+from slabsvm.tables.columns import Categories, Column, Numbers
 from slabsvm.tables.encoder import TableEncoder
 
 if TYPE_CHECKING:
     from slabsvm.runtime.arrays import FloatArray
-    from slabsvm.tables.columns import Cells
+    from slabsvm.tables.cells import Cells
 
 # The probability that any column is said to have changed where none has; the least cells expected in a bin.
 BY_CHANCE, LEAST_EXPECTED = 0.01, 5.0

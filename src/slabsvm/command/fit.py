@@ -135,7 +135,7 @@ class GoodRows:
 
 def good_rows(path: Path, options: dict[str, Any], said: list[str]) -> GoodRows:
     """Return the table of a file, encoded, and add to what is said of it."""
-    from slabsvm.tables.columns import TableError, cells_of, places_of
+    from slabsvm.tables.cells import TableError, cells_of, places_of
 
     with about(path):
         table, encoder, how = read(path, options)

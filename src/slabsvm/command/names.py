@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slabsvm.command.terminal import printable, say
-from slabsvm.tables.columns import Numbers, cells_of, names_of, places_of
+from slabsvm.tables.cells import cells_of, names_of, places_of
+from slabsvm.tables.columns import Numbers
 from slabsvm.tables.encoder import TableEncoder, require_columns
 from slabsvm.tables.numbers import GROUPED, PLAIN
 

@@ -15,7 +15,7 @@ from slabsvm.tables.numbers import PLAIN, numbers_of
 
 if TYPE_CHECKING:
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-    from slabsvm.tables.columns import Cells
+    from slabsvm.tables.cells import Cells
 
 # Columns of less of the blame are not named.
 LEAST = 0.01

@@ -21,7 +21,8 @@ from slabsvm.command.names import RowNames
 from slabsvm.command.reasons import LEAST, Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import read_no_more, warn
 from slabsvm.detectors.answers import refuse_mixers
-from slabsvm.tables.columns import Encoded, TableError, places_of
+from slabsvm.tables.cells import TableError, places_of
+from slabsvm.tables.columns import Encoded
 from slabsvm.tables.encoder import TableEncoder
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from slabsvm.tables.columns import TableError, listed, shown
+from slabsvm.tables.cells import TableError, listed, shown
 
 # Before each entry of a directory.
 ENTRY = b"PK\x01\x02"

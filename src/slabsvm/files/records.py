@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any, BinaryIO
 
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import TableError, listed, shown
+from slabsvm.tables.cells import TableError, listed, shown
 from slabsvm.tables.numbers import as_number
 
 BLOCK_BYTES = 2**22

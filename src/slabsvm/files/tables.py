@@ -20,7 +20,7 @@ from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, N_LINES, Block, Records, names_of_header, place_of_header
 from slabsvm.runtime.caller import load
-from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
+from slabsvm.tables.cells import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
 from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
 
 STANDARD = Path("-")

@@ -3,7 +3,7 @@
 No file is read here, and no library of tables is imported: a table is whatever has columns that become arrays.
 """
 
-from slabsvm.tables.columns import TableError
+from slabsvm.tables.cells import TableError
 from slabsvm.tables.encoder import TableEncoder
 
 __all__ = ["TableEncoder", "TableError"]

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Described, Numbers, TableError, quoted, shown
+from slabsvm.tables.cells import LAST_EXACT, Cells, TableError, quoted, shown
+from slabsvm.tables.columns import Categories, Column, Described, Numbers
 from slabsvm.tables.numbers import (
     DURATION,
     GROUPED,

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.tables.columns import LEARNED, Cells, Column, Cure, Described, Encoded
+from slabsvm.tables.cells import Cells, Cure
+from slabsvm.tables.columns import LEARNED, Column, Described, Encoded
 
 Fields = Any  # 8 of (n,)
 
