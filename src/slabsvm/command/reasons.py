@@ -94,8 +94,8 @@ class ReasonCounts:
         self.columns = columns
         self.blame = np.zeros(len(columns))  # the sum of their parts
         self.ways: list[Counter[str]] = [Counter() for _ in columns]
-        # By column and way, the cell that is furthest from the median, or the first, and how far that is
-        self.examples: dict[tuple[int, str], tuple[float, str]] = {}
+        # By column and way the worst cell: how far it is from the median, its part in the rejection of its row, its text
+        self.examples: dict[tuple[int, str], tuple[float, float, str]] = {}
         self.outliers: list[Outlier] = []  # those with the least decisions
 
     def add(
@@ -137,8 +137,9 @@ class ReasonCounts:
                 self.ways[places[0]][first.how] += 1
                 away, key = _away(self.columns[places[0]], read[places[0]], number), (places[0], first.how)
                 away = np.inf if first.how == NEVER_SEEN else away
-                if key not in self.examples or away > self.examples[key][0]:
-                    self.examples[key] = away, f"{first.cell} in row {row:,}{first.against()}"
+                worse = away, float(blame[number, places[0]])
+                if key not in self.examples or worse > self.examples[key][:2]:
+                    self.examples[key] = *worse, f"{first.cell} in row {row:,}{first.against()}"
         return found
 
     def keep(self, outliers: list[Outlier]) -> None:
@@ -155,10 +156,10 @@ class ReasonCounts:
         # The cell that is furthest away, or of what was never seen; an empty one where most are.
         found = []
         for at in heavy:
-            known = [(away, way, text) for (place, way), (away, text) in self.examples.items() if place == at]
+            known = [(*one, way) for (place, way), one in self.examples.items() if place == at]
             most = self.ways[at].most_common(1)
-            some = [one for one in known if one[1] == EMPTY] if most and most[0][0] == EMPTY else known
-            _, way, text = max(some, default=(0.0, "", ""))
+            some = [one for one in known if one[-1] == EMPTY] if most and most[0][0] == EMPTY else known
+            _, _, text, way = max(some, default=(0.0, 0.0, "", ""))
             found.append(Driver(self.columns[at], float(parts[at]), self.ways[at], text, way))
         return found
 
