@@ -94,7 +94,7 @@ class ReasonCounts:
         self.columns = columns
         self.blame = np.zeros(len(columns))  # the sum of their parts
         self.ways: list[Counter[str]] = [Counter() for _ in columns]
-        # By column and way the worst cell: how far it is from the median, its part in the rejection of its row, its text
+        # By column and way the worst cell: how far it is from the median, its part in its row's rejection, its text
         self.examples: dict[tuple[int, str], tuple[float, float, str]] = {}
         self.outliers: list[Outlier] = []  # those with the least decisions
 
