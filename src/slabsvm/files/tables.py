@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sys
+import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,8 +20,10 @@ import numpy as np
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, N_LINES, Block, Records, names_of_header, place_of_header
+from slabsvm.runtime.arrays import BoolArray
 from slabsvm.runtime.caller import load
 from slabsvm.tables.cells import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
+from slabsvm.tables.letters import LONGEST, Letters
 from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
 
 STANDARD = Path("-")
@@ -55,11 +58,17 @@ TOTALS = (
     *("sum", "sums", "summe", "gesamt", "gesamtsumme", "insgesamt", "zwischensumme", "somme", "totaux", "totale"),
     *("suma", "razem", "celkem", "toplam", "итого", "всего", "合計", "总计"),
 )
+# Of two bytes together, whether a total may begin with them: blanks and a colon may stand before it.
+BEGINNINGS = np.zeros(2**16, dtype=bool)
+for _start in {some.encode()[:2] for word in TOTALS for some in (word, word.upper(), word.title())}:
+    BEGINNINGS[int.from_bytes(_start)] = True
+for _blank in b" \t:":
+    BEGINNINGS[256 * _blank : 256 * _blank + 256] = True
 # A larger share of the rows are no totals.
 MOST_TOTALS = 0.05
 # A cell of digits that begins with a zero, between what may stand between cells.
 LEADING_ZERO = re.compile(rb'(?:^|[\t;|,\n"])0\d+(?=[\t;|,\r\n"]|$)')
-BETWEEN = np.frombuffer(b'\t;|,\r\n"', dtype=np.uint8)
+BETWEEN = np.isin(np.arange(256), list(b'\t;|,\r\n"'))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,11 +168,23 @@ def totals_of(table: Any) -> dict[int, str]:
     found = np.zeros(len(table), dtype=bool)
     for place in range(table.shape[1]):
         cells = table.iloc[:, place]
-        if _is_text(cells):
-            found |= cells.str.strip(" \t:").str.lower().isin(TOTALS).to_numpy(dtype=bool)
+        if _is_text(cells) and (some := _may_be_totals(cells)).any():
+            found[some] |= cells[some].str.strip(" \t:").str.lower().isin(TOTALS).to_numpy(dtype=bool)
     # Where many rows say so it is a name among others.
     places = np.flatnonzero(found).tolist() if found.sum() <= max(1.0, MOST_TOTALS * len(table)) else []
     return {place: ", ".join(map(str, table.iloc[place].dropna().tolist()[:4])) for place in places}
+
+
+def _may_be_totals(cells: Any) -> BoolArray:
+    """Return which texts begin as a total does, as far as that is known at once."""
+    known = Letters.of_column(cells)
+    if known is None:
+        return np.ones(len(cells), dtype=bool)
+    letters, missing = known
+    two = letters.content[letters.starts].astype(np.intp) * 256 + letters.content[letters.starts + 1]
+    found = np.zeros(len(cells), dtype=bool)
+    found[~missing] = BEGINNINGS[two] & (letters.sizes < LONGEST)
+    return found
 
 
 def _kept(piece: Any, first: int, how: Reading) -> Any:
@@ -187,7 +208,7 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     """Return a table of blocks, whose records are counted before it is believed."""
     pandas, columns = _pandas(), records.names
     content = b"".join([block.content for block in blocks])
-    common: dict[str, Any] = {"sep": records.separator, "header": None, "names": columns, "low_memory": False}
+    common: dict[str, Any] = {"sep": records.separator, "header": None, "names": columns}
     # A table of one column has gaps that look like empty lines.
     common["skip_blank_lines"] = len(columns) > 1
     gaps: dict[str, Any] = {}
@@ -196,7 +217,12 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     texts = {name: str for name in columns if name in how.texts or name in how.ids}
     common |= {"dtype": texts, "decimal": "." if how.decimal == EITHER else how.decimal, "encoding": "utf-8", **gaps}
     try:
-        frame = pandas.read_csv(io.BytesIO(content), **common)
+        with warnings.catch_warnings():
+            # A column that holds numbers in one part and texts in another is read again as a whole.
+            warnings.simplefilter("ignore", pandas.errors.DtypeWarning)
+            frame = pandas.read_csv(io.BytesIO(content), **common)
+            if any(cells.dtype == object and not _is_text(cells) for _, cells in frame.items()):
+                frame = pandas.read_csv(io.BytesIO(content), **common, low_memory=False)
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as error:
         records.examine(blocks)
         if isinstance(error, pandas.errors.EmptyDataError):
@@ -209,7 +235,8 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     records.check(blocks, len(frame))
 
     def written(names: list[str], most: int | None = None) -> Any:
-        return pandas.read_csv(io.BytesIO(content), **common | {"dtype": str, "usecols": names, "nrows": most})[names]
+        options = common | {"dtype": str, "usecols": names, "nrows": most}
+        return pandas.read_csv(io.BytesIO(content), **options)[names]
 
     if how.decimal == EITHER:
         _keep_thousands(frame, written, records.separator)
@@ -265,13 +292,11 @@ def _has_two_readings(texts: Any) -> bool:
 
 def _has_leading_zero(content: bytes) -> bool:
     """Return whether a text has a cell of digits that begins with a zero; quickly where no cell looks like it."""
-    letters = np.frombuffer(content, dtype=np.uint8)
-    zeros, last = np.flatnonzero(letters == ord("0")), len(letters) - 1
-    begins = (zeros == 0) | np.isin(letters[zeros - 1], BETWEEN)
-    second, third = (letters[np.minimum(zeros[begins] + away, last)] for away in (1, 2))
-    digits = [(some >= ord("0")) & (some <= ord("9")) for some in (second, third)]
-    looks_so = digits[0] & (digits[1] | np.isin(third, BETWEEN))
-    return bool(looks_so.any()) and LEADING_ZERO.search(content) is not None
+    letters = np.frombuffer(b"\n" + content + b"\n\n", dtype=np.uint8)
+    is_digit = letters - np.uint8(ord("0")) < 10
+    zeros = np.flatnonzero((letters[1:-2] == ord("0")) & is_digit[2:-1]) + 1
+    zeros = zeros[BETWEEN[letters[zeros - 1]] & (is_digit[zeros + 2] | BETWEEN[letters[zeros + 2]])]
+    return len(zeros) > 0 and LEADING_ZERO.search(content) is not None
 
 
 def _keep_zeros(frame: Any, written: Callable[..., Any], content: bytes) -> None:

@@ -100,8 +100,8 @@ class Numbers(Column):
     edges: tuple[float, ...] = ()  # of the bins, between which most cells are
 
     @classmethod
-    def learned(cls, cells: Cells, *, boolean: bool, writing: Writing | None = None) -> Numbers:
-        """Return what cells say, of which some are there."""
+    def learned(cls, cells: Cells, *, boolean: bool, writing: Writing | None = None, percent: bool = False) -> Numbers:
+        """Return what cells say, of which some are there; they may be read already, as percents or not."""
         writing = writing or Writing(PLAIN)
         texts = cells.levels
         cells = cells.numbers(boolean=boolean, form=writing.form, unit=writing.unit, learning=True)
@@ -109,10 +109,11 @@ class Numbers(Column):
         if not len(found):
             raise cells.error("it has no value at all. Leave it out (drop)", remedy=("drop", quoted(cells.name)))
         low, high = float(found.min()), float(found.max())
-        names = [] if texts is None else [text for text in texts.tolist() if isinstance(text, str)]
-        percent = "%" in "".join(names)
-        if percent:
-            _refuse_two_percents(cells, names)
+        if texts is not None:
+            names = [text for text in texts.tolist() if isinstance(text, str)]
+            percent = "%" in "".join(names)
+            if percent:
+                _refuse_two_percents(cells, names)
         first, last = np.quantile(found, WITHIN).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
             edges = np.linspace(first, last, N_BINS + 1) if first < last else np.array([low])

@@ -19,7 +19,7 @@ from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
 from slabsvm.tables.cells import Cells, TableError, cells_of, listed, places_of, shown, table_of
 from slabsvm.tables.columns import Categories, Column, Encoded, Numbers
-from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, nothing_left, refused, taken
+from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, nothing_left, read_at_once, refused, taken
 from slabsvm.tables.times import PARTS
 
 MISSING = ("indicate", "impute", "refuse")
@@ -175,6 +175,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps, self.day_first)
 
         def planned(name: str) -> Column | LeftOut | Undecided:
+            column = X[X.columns[names[name]]] if hasattr(X, "columns") else None
+            known = None if column is None or self.missing == "refuse" else read_at_once(name, column, rules)
+            if known is not None:
+                return known
             cells = cells_of(X, names, name)
             if self.missing == "refuse":
                 _refuse_gaps(cells)

@@ -1,8 +1,7 @@
 """Numbers as people write them: decimal and thousands marks, signs, money and other units, percents.
 
 A *form* is an example of a column's numbers, such as "1.234,5": the mark between thousands, if any, and the decimal
-mark. Each column has one form and at most one unit. All texts of a column are read together, as one text with a line
-for each, by expressions and translations that run in C.
+mark. Each column has one form and at most one unit. All texts of one shape are read together.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.tables.letters import Letters, Shape
 
 # Thousands by nothing, comma, point, blank and apostrophe, and the decimal mark. Earlier ones are tried first.
 FORMS = ("1234.5", "1234,5", "1,234.5", "1.234,5", "1 234,5", "1 234.5", "1'234.5", "1'234,5")
@@ -34,6 +34,8 @@ N_FIRST = 1000
 MOST_NUMBERS = 0.5
 # Whoever writes a mark between thousands writes it from here on.
 FIRST_GROUPED = 1000.0
+# Whole numbers of so many digits, and powers of ten up to this, are exact in float64: their quotient is rounded once.
+EXACT_DIGITS = 15
 # What people and programs write in a cell of numbers or times that has none, in lower case.
 PLACEHOLDERS = frozenset(
     (
@@ -53,7 +55,7 @@ CORE = r"(?:\d[\d., ']{0,38}\d|[.,]?\d[.,]?)(?:[eE][+-]?\d{1,3})?"
 # Blanks, apostrophes and minus signs are written by several letters.
 ALIKE = str.maketrans(
     {
-        **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u3000", " "),
+        **dict.fromkeys("\t\n\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u3000", " "),
         **dict.fromkeys("\u2019\u02bc\u00b4", "'"),
         **dict.fromkeys("\u2212\u2010\u2011\u2013", "-"),
     }
@@ -99,31 +101,76 @@ def read_numbers(values: Sequence[Any], form: str = PLAIN, unit: str = "") -> Fl
     return found
 
 
-def numbers_of(texts: Sequence[str], form: str = PLAIN, unit: str = "") -> FloatArray:
+def numbers_of(texts: Sequence[str] | Letters, form: str = PLAIN, unit: str = "") -> FloatArray:
     """Return the number of each text, (n,) float64, in a form, with a unit or without; NaN where it is none.
 
     (197.06), 197.06- and -197.06 are alike, and 5 % is .05.
     """
-    if not len(texts):
-        return np.empty(0)
+    letters = texts if isinstance(texts, Letters) else Letters.of(texts)
     if form == DURATION:
-        return np.array([_seconds(DURATIONS.fullmatch(text)) for text in texts])
-    text = "\n".join(texts)
-    if text.count("\n") >= len(texts):  # some hold lines themselves
-        text = "\n".join([one.replace("\n", " ") for one in texts])
-    if not text.isascii():
-        text = text.translate(ALIKE)
-    if _invalid(form, unit).search(text) is None:
-        return _floats(text.replace(unit, "").replace(" ", "") if " " not in form else text.replace(unit, ""), form)
-    bare = "\x01" r"\g<open>\g<sign>\g<second>\g<minus>\g<core>\g<percent>"
-    text = _wrapped(unit).sub(bare, _with_single_blanks(text)).replace("\x01(", "-").replace("\x01", "")
-    valid = _valid(form).fullmatch
-    lines = text.split("\n")
-    found = np.full(len(lines), np.nan)
-    read = np.array([valid(line) is not None for line in lines], dtype=bool)
-    if read.any():
-        found[read] = _floats("\n".join([line for line, fine in zip(lines, read.tolist(), strict=True) if fine]), form)
+        return np.array([_seconds(DURATIONS.fullmatch(text)) for text in letters.texts()])
+    found = np.full(len(letters), np.nan)
+    for shape in letters.shapes:
+        found[shape.places] = _of_shape(shape, form, unit)
     return found
+
+
+def _of_shape(shape: Shape, form: str, unit: str) -> FloatArray | float:
+    """Return the numbers of texts of a shape, NaN where they are none."""
+    padded = shape.pattern.translate(ALIKE).rstrip(" ")
+    text = padded.lstrip(" ")
+    # Of others than 0 to 9, and of those of a unit, as m3, not all digits are alike.
+    if any(map(str.isdecimal, text.replace("1", "") + unit)) or "  " in text:
+        return np.array([_of_text(one, form, unit) for one in shape.texts()])
+    if (parts := _parts(text, form, unit)) is None:
+        return np.nan
+    core, thousands = text[parts.start : parts.end], _marks(form)[0]
+    whole, _, fraction = core.partition(_marks(form)[1])
+    if "e" in core.lower() or len(core) > EXACT_DIGITS:
+        found = np.array([abs(_of_text(one, form, unit)) for one in shape.texts()])
+    else:
+        start = parts.start + len(padded) - len(text)
+        found = shape.number(start, parts.end + start - parts.start) / 10.0 ** len(fraction)
+        found = found / 100.0 if parts.percent else found
+        if thousands and thousands in whole:
+            # No number that has thousands begins with 0.
+            found[shape.number(start, start + 1) == 0] = np.nan
+    return -found if parts.negative else found
+
+
+class Parts(NamedTuple):
+    """Where the digits and marks of a number are in its text, and what stands around them."""
+
+    start: int
+    end: int
+    negative: bool
+    percent: bool
+
+
+def _parts(text: str, form: str, unit: str) -> Parts | None:
+    """Return the parts of a number, None where the text is none."""
+    found = _plain(form).fullmatch(text) or _wrapped(unit).fullmatch(text)
+    if found is None or _valid(form).fullmatch(found["core"]) is None:
+        return None
+    around = found.groupdict("")
+    signs = "".join(around.get(name, "") for name in ("open", "sign", "second", "minus"))
+    return Parts(*found.span("core"), signs in ("(", "-"), bool(around["percent"])) if len(signs) < 2 else None
+
+
+def _of_text(text: str, form: str, unit: str) -> float:
+    """Return the number of a text, NaN where it is none."""
+    text = _with_single_blanks(text)
+    if (parts := _parts(text, form, unit)) is None:
+        return np.nan
+    thousands, decimal = _marks(form)
+    found = float(text[parts.start : parts.end].replace(thousands, "").replace(decimal, "."))
+    found = found / 100.0 if parts.percent else found
+    return -found if parts.negative else found
+
+
+def _with_single_blanks(text: str) -> str:
+    """Return a text without rows of blanks, over which the expressions would go in each possible way."""
+    return re.sub("  +", " ", text.translate(ALIKE).strip(" "))
 
 
 def _seconds(found: re.Match[str] | None) -> float:
@@ -147,64 +194,37 @@ def are_durations(name: str, texts: Sequence[str]) -> bool:
     return long or NAMES_OF_DURATIONS.search(name) is not None or (bare and all(one[4] for one in there))
 
 
-def _with_single_blanks(text: str) -> str:
-    """Return a text without rows of blanks, over which the expressions would go in each possible way."""
-    text = text.replace("\t", " ")
-    return re.sub("  +", " ", text) if "  " in text else text
-
-
-def _floats(text: str, form: str) -> FloatArray:
-    """Return the numbers of lines that are numbers of a form, with a sign or a percent sign at most."""
-    thousands, decimal = _marks(form)
-    percent: BoolArray | None = None
-    if "%" in text:
-        percent = np.array([line.endswith("%") for line in text.split("\n")], dtype=bool)
-        text = text.replace("%", "")
-    if thousands:
-        text = text.replace(thousands, "")
-    if decimal != ".":
-        text = text.replace(decimal, ".")
-    found = np.array(list(map(float, text.split("\n"))), dtype=np.float64)
-    return found if percent is None else np.where(percent, found / 100.0, found)
-
-
 def _marks(form: str) -> tuple[str, str]:
     """Return the mark between thousands, "" for none, and the decimal mark of a form."""
     return form[1].strip("2"), form[-2]
 
 
-@cache
 def _number(form: str) -> str:
+    """Return the expression of a number without a sign."""
     thousands, decimal = map(re.escape, _marks(form))
     whole = rf"(?:[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+|\d+)" if thousands else r"\d+"
-    return rf"[-+]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][-+]?\d{{1,3}})?"
+    return rf"(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][-+]?\d{{1,3}})?"
 
 
 @cache
-def _invalid(form: str, unit: str) -> re.Pattern[str]:
-    """Return what finds the first line that is no number, with its unit before or behind it, or a percent sign."""
-    beside, number = re.escape(unit), _number(form)
-    money = (
-        rf"|(?:-?{beside} ?|{beside} ?-){number.removeprefix('[-+]?')}" if unit and re.fullmatch(MONEY, unit) else ""
-    )
-    return re.compile(rf"^(?!(?:{number}(?: ?(?:{beside}|%))?{money})$)", re.MULTILINE)
+def _plain(form: str) -> re.Pattern[str]:
+    return re.compile(rf" *(?P<sign>[-+])?(?P<core>{_number(form)})(?P<percent>%)? *")
 
 
 @cache
 def _valid(form: str) -> re.Pattern[str]:
-    return re.compile(f"{_number(form)}%?")
+    return re.compile(_number(form))
 
 
 @cache
 def _wrapped(unit: str | None) -> re.Pattern[str]:
-    """Return what finds a number in a line with a unit beside it or none; None is for any unit."""
+    """Return what finds a number in a text with a unit beside it or none; None is for any unit."""
     is_money = unit is None or re.fullmatch(MONEY, unit)
     before = MONEY if unit is None else re.escape(unit) if is_money else ""
     behind = f"{MONEY}|{UNIT}" if unit is None else re.escape(unit)
     return re.compile(
-        rf"^ *(?P<open>\()? *(?P<sign>[-+])? *{_optional('before', before)}(?P<second>[-+])? *(?P<core>{CORE}) *"
-        rf"{_optional('behind', behind)}(?P<minus>[-+])? *(?P<percent>%)? *(?(open)\)) *$",
-        re.MULTILINE,
+        rf" *(?P<open>\()? *(?P<sign>[-+])? *{_optional('before', before)}(?P<second>[-+])? *(?P<core>{CORE}) *"
+        rf"{_optional('behind', behind)}(?P<minus>[-+])? *(?P<percent>%)? *(?(open)\)) *"
     )
 
 
@@ -212,54 +232,69 @@ def _optional(name: str, pattern: str) -> str:
     return f"(?:(?P<{name}>{pattern}) *)?" if pattern else ""
 
 
-def unit_of(texts: Sequence[str], counts: Sequence[int]) -> str:
+def unit_of(texts: Sequence[str] | Letters, counts: IndexArray) -> str:
     """Return what stands beside most numbers that have anything beside them; "" for nothing."""
-    units: Counter[str] = Counter()
-    for text, count in zip(texts, counts, strict=True):
-        if found := _wrapped(None).fullmatch(_with_single_blanks(text.translate(ALIKE))):
-            units[found["before"] or found["behind"] or ""] += count
+    letters, units = texts if isinstance(texts, Letters) else Letters.of(texts), Counter[str]()
+    for shape in letters.shapes:
+        if not any(map(str.isdecimal, unit := _unit(shape.example))):
+            units[unit] += int(counts[shape.places].sum())
+        else:
+            # Its digits are not the same in all, as m2 and m3.
+            for text, count in zip(shape.texts(), counts[shape.places].tolist(), strict=True):
+                units[_unit(text)] += count
     units.pop("", None)
     return units.most_common(1)[0][0] if units else ""
 
 
-def writing_of(texts: Sequence[str], counts: IndexArray) -> Writing | None:
-    """Return how most texts are written as numbers, each there as often as is counted; None where they are not most."""
-    pairs = zip(texts, counts.tolist(), strict=True)
-    # No placeholder ends in a digit, and a call for each text would cost most.
-    there = [(text, count) for text, count in pairs if text[-1:].isdigit() or not is_placeholder(text)]
-    if not there:
-        return None
-    first = there[:N_FIRST]
-    names, often = [text for text, _ in first], np.array([count for _, count in first])
-    unit = unit_of(names, often.tolist())
-    read = {form: numbers_of(names, form, unit) for form in FORMS}
+def _unit(text: str) -> str:
+    found = _wrapped(None).fullmatch(_with_single_blanks(text))
+    return (found["before"] or found["behind"] or "") if found else ""
+
+
+def writing_of(texts: Sequence[str] | Letters, counts: IndexArray | None = None) -> Writing | None:
+    """Return how most texts are written as numbers, each there as often as is counted, or once; None where they are not
+    most.
+    """
+    letters = texts if isinstance(texts, Letters) else Letters.of(texts)
+    counts = np.ones(len(letters), dtype=np.intp) if counts is None else counts
+    # The first of them, without those that stand for none, tell the form of all.
+    first = letters[: 2 * N_FIRST]
+    there = np.ones(len(first), dtype=bool)
+    for shape in first.shapes:
+        there[shape.places] = not is_placeholder(shape.example)
+    first, often = first[np.flatnonzero(there)[:N_FIRST]], counts[: 2 * N_FIRST][there][:N_FIRST]
+    unit = unit_of(first, often)
+    read = {form: numbers_of(first, form, unit) for form in FORMS}
     amounts = {form: int(often[~np.isnan(found)].sum()) for form, found in read.items()}
     best = max(FORMS, key=lambda form: amounts[form])
     if amounts[best] <= MOST_NUMBERS * often.sum():
         return None
-    if len(there) > N_FIRST:
+    everywhere = [first]
+    if len(first) < len(letters):
         # Beyond the first texts thousands may have marks.
-        names = [text for text, _ in there]
-        read = {best: numbers_of(names, best, unit)}
-        if np.isnan(read[best]).any():
-            read |= {form: numbers_of(names, form, unit) for form in FORMS if amounts[form] == amounts[best]}
-            best = min(read, key=lambda form: int(np.isnan(read[form]).sum()))
+        everywhere.append(letters)
+        alike = [form for form in FORMS if amounts[form] == amounts[best]]
+        if len(alike) > 1 and np.isnan(numbers_of(letters, best, unit)).any():
+            best = min(alike, key=lambda form: int(np.isnan(numbers_of(letters, form, unit)).sum()))
     other = ""
     if best in ("1234.5", "1234,5"):
         other = GROUPED["," if best == "1234.5" else "."]
         # What has one reading in the first texts has one in all.
-        few = names[:N_FIRST]
-        for some in (few, names)[: 1 + (len(names) > len(few))]:
-            if other:
-                numbers = (numbers_of(some, best, unit), numbers_of(some, other, unit))
-                other = other if _may_be_grouped(some, *numbers, _marks(other)[0]) else ""
+        if not all(_may_be_grouped(some, best, other, unit) for some in everywhere):
+            other = ""
     return Writing(best, unit, other)
 
 
-def _may_be_grouped(texts: Sequence[str], numbers: FloatArray, others: FloatArray, mark: str) -> bool:
+def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool:
     """Return whether marks that are read as decimal ones may stand between thousands, too."""
-    if np.isnan(others[~np.isnan(numbers)]).any():
-        return False
-    marked = np.array([mark in text for text in texts], dtype=bool)
-    small = np.abs(numbers[~marked & ~np.isnan(numbers)]) < FIRST_GROUPED
-    return bool(marked.any() and small.all())
+    is_marked, numbers = False, []
+    for shape in letters.shapes:
+        found = _of_shape(shape, form, unit)
+        if np.isnan(found).all():
+            continue
+        if np.isnan(np.where(np.isnan(found), 0.0, _of_shape(shape, other, unit))).any():
+            return False
+        marked = _marks(form)[1] in shape.example
+        is_marked |= marked
+        numbers += [] if marked else [float(np.nanmax(np.abs(found)))]
+    return is_marked and max(numbers, default=0.0) < FIRST_GROUPED

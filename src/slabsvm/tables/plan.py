@@ -15,17 +15,19 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
 from slabsvm.tables.cells import LAST_EXACT, Cells, TableError, quoted, shown
 from slabsvm.tables.columns import Categories, Column, Described, Numbers
+from slabsvm.tables.letters import Letters
 from slabsvm.tables.numbers import (
     DURATION,
     GROUPED,
     MOST_NUMBERS,
+    N_FIRST,
     PLAIN,
     Writing,
     are_durations,
     numbers_of,
     writing_of,
 )
-from slabsvm.tables.times import PARTS, Times, is_unix, looks_like_times
+from slabsvm.tables.times import PARTS, AmbiguousError, Times, is_unix, looks_like_times, seconds_of
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
 MOST_UNSEEN = 0.5
@@ -169,6 +171,43 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
         case "text":
             return _texts(cells.texts(), rules)
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
+
+
+def read_at_once(name: str, column: Any, rules: Rules) -> Column | None:
+    """Return what texts are taken for that are all moments, or all numbers of one reading, as `taken` does; texts are
+    not told apart. None for other columns.
+    """
+    found = None if name in rules.categories or rules.gaps else Letters.of_column(column)
+    if found is None or len(found[0]) < N_FIRST:
+        return None
+    letters, missing = found
+    first = letters[:N_FIRST].texts()
+    if all(text.strip().isdecimal() for text in first) or are_durations(name, first):
+        return None
+    cells = Cells(name, np.full(len(missing), np.nan), missing)
+    if (writing := writing_of(letters)) is not None:
+        return _numbers_at_once(cells, letters, writing)
+    return _times_at_once(cells, letters, rules) if looks_like_times(first) and letters.are_ascii else None
+
+
+def _numbers_at_once(cells: Cells, letters: Letters, writing: Writing) -> Numbers | None:
+    cells.values[~cells.missing] = numbers = numbers_of(letters, writing.form, writing.unit)
+    n_percents = sum(len(shape.places) for shape in letters.shapes if "%" in shape.example)
+    plain = writing == Writing(PLAIN) and not n_percents
+    if plain or writing.other or np.isnan(numbers).any() or n_percents not in (0, len(letters)):
+        return None
+    return Numbers.learned(cells, boolean=False, writing=writing, percent=n_percents > 0)
+
+
+def _times_at_once(cells: Cells, letters: Letters, rules: Rules) -> Times | None:
+    try:
+        cells.values[~cells.missing], day_first = seconds_of(letters, day_first=rules.day_first)
+    except AmbiguousError:
+        return None
+    if np.isnan(cells.present).any():
+        return None
+    found = Times.of_seconds(cells, rules.times, day_first)
+    return found if found.parts else None
 
 
 def decided(

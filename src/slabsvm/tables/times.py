@@ -7,7 +7,6 @@ a circle, so that 23:59 is near 0:00.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
@@ -22,6 +21,7 @@ import numpy.typing as npt
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.tables.cells import Cells, Cure
 from slabsvm.tables.columns import LEARNED, Column, Described, Encoded
+from slabsvm.tables.letters import Letters, Shape
 
 Fields = Any  # 8 of (n,)
 
@@ -42,8 +42,6 @@ MOMENT = re.compile(
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
     r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|(?P<zone>[+-]\d\d:?\d\d))?)?\s*"
 )
-# Texts of one shape differ in their digits alone.
-SHAPE = str.maketrans("123456789", "000000000")
 # So many texts tell that a column holds times.
 FIRST = 20
 # A number that begins a date and is a year.
@@ -67,19 +65,22 @@ class AmbiguousError(ValueError):
     """A date of which nothing tells whether the day or the month comes first: its text."""
 
 
-def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatArray, bool]:
-    """Return seconds since 1970, (n,), NaN for no moment, and whether days come first.
+def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> tuple[FloatArray, bool]:
+    """Return seconds since 1970 of texts or times, (n,), NaN for no moment, and whether days come first.
 
     Moments with a zone are instants; others are of the clock that wrote them. Where day_first is None, numbers that are
     no month tell it, or points between the parts; AmbiguousError where nothing does.
     """
+    if not isinstance(values, Letters):
+        texts = (value.isoformat() if isinstance(value, date | time) else str(value) for value in values)
+        values = Letters.of([*map(_written_plainly, texts)])
     first, second, third, hour, minute, second_, pointed, zone = _fields(values)
     iso = first >= FIRST_YEAR
     if day_first is None:
         sure = ~iso & (np.fmax(first, second) > 12)
         open_ = ~iso & (first != second) & (np.fmin(first, second) >= 1) & ~(pointed > 0)
         if open_.any() and not sure.any():
-            raise AmbiguousError(str(values[int(open_.argmax())]))
+            raise AmbiguousError(values.text(int(open_.argmax())))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
     year = np.where(iso, first, np.where(third < 100, 2000 + third, third))
     month, day = (second, first) if day_first else (first, second)
@@ -101,19 +102,15 @@ def is_unix(name: str, numbers: npt.NDArray[Any]) -> bool:
     return low >= unit * FIRST_UNIX and high < unit * LAST_UNIX and bool((numbers % 1 == 0).all())
 
 
-def _fields(values: Sequence[Any]) -> Fields:
+def _fields(letters: Letters) -> Fields:
     """Return three numbers of a date, hour, minute and second, whether points part the date, and seconds of the zone: 8
     of (n,), or NaN. One text of each shape is matched, and all of them are read by the places of its digits.
     """
-    texts = [_written_plainly(value.isoformat() if isinstance(value, date | time) else str(value)) for value in values]
-    alike: dict[str, list[int]] = defaultdict(list)
-    for place, text in enumerate(texts):
-        alike[text.translate(SHAPE)].append(place)
-    fields = np.full((8, len(texts)), np.nan)
-    for places in alike.values():
-        found = MOMENT.fullmatch(texts[places[0]])
+    fields = np.full((8, len(letters)), np.nan)
+    for shape in letters.shapes:
+        found = MOMENT.fullmatch(shape.pattern)
         if found is not None and (found["iso"] or found["other"] or found["hour"]):
-            fields[:, places] = _read(found, [texts[place] for place in places])
+            fields[:, shape.places] = _read(found, shape)
     return fields
 
 
@@ -124,30 +121,22 @@ def _written_plainly(text: str) -> str:
     return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
-def _read(found: re.Match[str], texts: Sequence[str]) -> Fields:
-    """Return the fields of texts that have the shape of the one that was found, 8 of (n,)."""
-    letters = np.array(texts).view(np.uint32).reshape(len(texts), -1).T
-    none = np.zeros(letters.shape[1], dtype=np.int32)
-
-    def number(start: int, end: int) -> npt.NDArray[np.int32]:
-        found = np.zeros(letters.shape[1], dtype=np.int32)
-        for digits in letters[start:end]:
-            found *= 10
-            found += digits
-            found -= ord("0")
-        return found
-
+def _read(found: re.Match[str], shape: Shape) -> Fields:
+    """Return the fields of texts whose pattern was found, 8 of (n,)."""
+    none = np.zeros(len(shape.places), dtype=np.int64)
     name = "iso" if found["iso"] else "other"
     written = found[name] or ""
-    parts = [number(*(found.start(name) + end for end in one.span())) for one in re.finditer(r"\d+", written)]
+    parts = [shape.number(*(found.start(name) + end for end in one.span())) for one in re.finditer(r"\d+", written)]
     parts = parts or [none + number for number in UNDATED]
-    hour, minute, second = (number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second"))
+    hour, minute, second = (
+        shape.number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second")
+    )
     if found["half"]:
         hour = hour % 12 + 12 * found["half"].lower().startswith("p")
     zone = none
     if text := found["zone"]:
         start, end = found.span("zone")
-        zone = 3600 * number(start + 1, start + 3) + 60 * number(end - 2, end)
+        zone = 3600 * shape.number(start + 1, start + 3) + 60 * shape.number(end - 2, end)
         zone = -zone if text[0] == "-" else zone
     return [*parts, hour, minute, second, none + ("." in written), zone]
 
@@ -177,6 +166,11 @@ class Times(Column):
                 "tells which. Say what comes first (day-first), or (month-first)"
             )
             raise cells.error(what, remedy=("day-first", "")) from error
+        return cls.of_seconds(cells, asked, day_first, unix)
+
+    @classmethod
+    def of_seconds(cls, cells: Cells, asked: Iterable[str], day_first: bool, unix: int = 0) -> Times:
+        """Return what cells of seconds since 1970 say."""
         seconds = cells.present
         start, end = float(seconds.min()), float(seconds.max())
         undated = start >= 0 and end <= DAY
