@@ -5,10 +5,12 @@ The pictures of the page "How it works", with the lines that draw them.
 """
 
 # %%
-# 257 benign tumours are learned, 100 are new. Two of 30 measurements are drawn.
+# 257 benign tumours are learned, 100 are new, the same ones as in "Start in five
+# minutes". Two of 30 measurements are drawn.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
 
 from slabsvm import AutoDetector
 from slabsvm.display import draw_explanation
@@ -16,7 +18,8 @@ from slabsvm.display.palette import INK, KNOWN, NOVEL, SAND, SEQUENCE
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 drawn = ["worst perimeter", "worst concave points"]
-good, new, malignant = X[y == 1][:257], X[y == 1][257:], X[y == 0]
+good, new = train_test_split(X[y == 1], test_size=100, random_state=0)
+malignant = X[y == 0]
 
 
 def pane(title):
