@@ -234,9 +234,9 @@ def report(document: Document) -> str:
     records = document["records"]
     recalls = [record for record in records if record["kind"] == "recall"]
     times = [record for record in records if record["kind"] == "time"]
-    parts = [summary(recalls), by_layout(recalls, "accepted less expected", difference)] if recalls else []
+    parts = [summary(recalls), by_layout(recalls)] if recalls else []
     if times:
-        parts.append(by_layout(times, "seconds to learn, and to score", seconds))
+        parts.append(costs(times))
     return "\n\n".join(parts)
 
 
@@ -265,25 +265,27 @@ def summary(records: list[Record]) -> str:
         draws = sorted({record["draws"] for record in of_layouts.values()})
         rows.append(
             f"{MODELS[model][0]} | {n_rows:,} | {', '.join(map(str, draws))} | {np.mean(list(less.values())):+.3f} "
-            f"| {off} of {len(less)} | {', '.join(f'{layout} ({less[layout]:+.3f})' for layout in silent) or 'none'}"
+            f"| {off} | {len(silent)}"
         )
     head = (
-        f"model | rows | draws | accepted less expected, mean | off by more than {OFF} | "
-        f"beyond {ERRORS} standard errors, and no fit warned"
+        f"model | rows | draws | accepted less expected, mean | kinds off by more than {OFF} | "
+        f"kinds beyond {ERRORS} standard errors of which no fit warned"
     )
-    return table(head, rows, align="lrrrrl")
+    return table(head, rows)
 
 
-def by_layout(records: list[Record], title: str, cell: Callable[[Record], str]) -> str:
-    """Return a row of cells for each layout, with a column for each model and number of rows."""
-    shown = columns(records)
+def by_layout(records: list[Record]) -> str:
+    """Return how far each layout is off, with a column for AutoDetector's rows and one for each other model's most."""
+    found = columns(records)
+    most = {model: n_rows for model, n_rows in sorted(found)}
+    shown = {key: some for key, some in found.items() if key[0] == "auto" or key[1] == most[key[0]]}
     rows = [
-        f"{layout} | {' | '.join(cell(some[layout]) if layout in some else '' for some in shown.values())}"
+        f"{layout} | {' | '.join(difference(some[layout]) if layout in some else '' for some in shown.values())}"
         for layout in LAYOUTS
         if any(layout in some for some in shown.values())
     ]
     names = " | ".join(f"{MODELS[model][0]}, {n_rows:,}" for model, n_rows in shown)
-    return table(f"{title} | {names}", rows)
+    return table(f"accepted less expected | {names}", rows)
 
 
 def difference(record: Record) -> str:
@@ -293,8 +295,17 @@ def difference(record: Record) -> str:
     return f"{text}w" if 2 * record["warned"] >= record["draws"] else text
 
 
-def seconds(record: Record) -> str:
-    return f"{record['fit']:.2f}, {record['score']:.2f}"
+def costs(records: list[Record]) -> str:
+    """Return the seconds of each model: the median of the layouts, and the layout that takes longest."""
+    rows = []
+    for (model, n_rows), of_layouts in columns(records).items():
+        for key, name in (("fit", "learn"), ("score", "score")):
+            slowest = max(of_layouts, key=lambda layout: of_layouts[layout][key])
+            median = np.median([record[key] for record in of_layouts.values()])
+            rows.append(
+                f"{MODELS[model][0]} | {name} {n_rows:,} rows | {median:.2f} | {of_layouts[slowest][key]:.2f} | {slowest}"
+            )
+    return table("model | seconds to | median | most | of", rows, align="llrrl")
 
 
 if __name__ == "__main__":
