@@ -37,6 +37,8 @@ RECALL_ROWS, TIME_ROWS = (50, 100, 300), (4000,)
 OF_KERNEL_PCA = {"recall": (200,), "time": (1000,)}
 # Further than this the expected recall is off; where no fit warned, it should be within three standard errors.
 OFF, ERRORS = 0.015, 3
+# Layouts that are nearer than this are named, and have no row of their own.
+NEAR = 0.01
 MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
     "auto": ("AutoDetector", AutoDetector),
     "one-class": ("OneClassSVM", OneClassSVM),
@@ -257,11 +259,7 @@ def summary(records: list[Record]) -> str:
     for (model, n_rows), of_layouts in columns(records).items():
         less = {layout: record["less"] for layout, record in of_layouts.items()}
         off = sum(abs(one) > OFF for one in less.values())
-        silent = [
-            layout
-            for layout, record in of_layouts.items()
-            if not record["warned"] and abs(record["less"]) > ERRORS * record["error"]
-        ]
+        silent = [layout for layout, record in of_layouts.items() if not record["warned"] and is_beyond(record)]
         draws = sorted({record["draws"] for record in of_layouts.values()})
         rows.append(
             f"{MODELS[model][0]} | {n_rows:,} | {', '.join(map(str, draws))} | {np.mean(list(less.values())):+.3f} "
@@ -275,23 +273,38 @@ def summary(records: list[Record]) -> str:
 
 
 def by_layout(records: list[Record]) -> str:
-    """Return how far each layout is off, with a column for AutoDetector's rows and one for each other model's most."""
+    """Return how far each layout is off with the most rows that each model has learned; those that are not by name."""
     found = columns(records)
-    most = {model: n_rows for model, n_rows in sorted(found)}
-    shown = {key: some for key, some in found.items() if key[0] == "auto" or key[1] == most[key[0]]}
+    most = dict(sorted(found))
+    shown = {key: some for key, some in found.items() if key[1] == most[key[0]]}
+    off = [
+        layout
+        for layout in LAYOUTS
+        if any(abs(some[layout]["less"]) > NEAR or is_beyond(some[layout]) for some in shown.values() if layout in some)
+    ]
     rows = [
         f"{layout} | {' | '.join(difference(some[layout]) if layout in some else '' for some in shown.values())}"
-        for layout in LAYOUTS
-        if any(layout in some for some in shown.values())
+        for layout in off
     ]
     names = " | ".join(f"{MODELS[model][0]}, {n_rows:,}" for model, n_rows in shown)
-    return table(f"accepted less expected | {names}", rows)
+    others = "; ".join(layout for layout in LAYOUTS if layout not in off)
+    return "\n\n".join(
+        [
+            table(f"accepted less expected | {names}", rows),
+            f"Within {NEAR} and {ERRORS} standard errors for each of these models: {others}.",
+        ]
+    )
+
+
+def is_beyond(record: Record) -> bool:
+    """Return whether a difference is more than chance."""
+    return bool(abs(record["less"]) > ERRORS * record["error"])
 
 
 def difference(record: Record) -> str:
     """Return a difference, bold beyond so many standard errors, with a w where half of the fits warned, or more."""
     text = f"{record['less']:+.3f}"
-    text = f"**{text}**" if abs(record["less"]) > ERRORS * record["error"] else text
+    text = f"**{text}**" if is_beyond(record) else text
     return f"{text}w" if 2 * record["warned"] >= record["draws"] else text
 
 
@@ -300,11 +313,11 @@ def costs(records: list[Record]) -> str:
     rows = []
     for (model, n_rows), of_layouts in columns(records).items():
         for key, name in (("fit", "learn"), ("score", "score")):
-            slowest = max(of_layouts, key=lambda layout: of_layouts[layout][key])
-            median = np.median([record[key] for record in of_layouts.values()])
-            rows.append(
-                f"{MODELS[model][0]} | {name} {n_rows:,} rows | {median:.2f} | {of_layouts[slowest][key]:.2f} | {slowest}"
-            )
+            seconds = {layout: record[key] for layout, record in of_layouts.items()}
+            slowest = max(seconds, key=seconds.__getitem__)
+            median = np.median([*seconds.values()])
+            begin = f"{MODELS[model][0]} | {name} {n_rows:,} rows"
+            rows.append(f"{begin} | {median:.2f} | {seconds[slowest]:.2f} | {slowest}")
     return table("model | seconds to | median | most | of", rows, align="llrrl")
 
 
