@@ -260,15 +260,8 @@ def summary(records: list[Record]) -> str:
         less = {layout: record["less"] for layout, record in of_layouts.items()}
         off = sum(abs(one) > OFF for one in less.values())
         silent = [layout for layout, record in of_layouts.items() if not record["warned"] and is_beyond(record)]
-        draws = sorted({record["draws"] for record in of_layouts.values()})
-        rows.append(
-            f"{MODELS[model][0]} | {n_rows:,} | {', '.join(map(str, draws))} | {np.mean(list(less.values())):+.3f} "
-            f"| {off} | {len(silent)}"
-        )
-    head = (
-        f"model | rows | draws | accepted less expected, mean | kinds off by more than {OFF} | "
-        f"kinds beyond {ERRORS} standard errors of which no fit warned"
-    )
+        rows.append(f"{MODELS[model][0]} | {n_rows:,} | {off} | {len(silent)}")
+    head = f"model | rows | kinds off by more than {OFF} | kinds beyond {ERRORS} standard errors of which no fit warned"
     return table(head, rows)
 
 
