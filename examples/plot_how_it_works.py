@@ -5,8 +5,7 @@ The pictures of the page "How it works", with the lines that draw them.
 """
 
 # %%
-# 257 benign tumours are learned, 100 are new, the same ones as in "Start in five
-# minutes". Two of 30 measurements are drawn.
+# 257 benign tumours are learned, 100 are new. Two of 30 measurements are drawn.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -37,7 +36,7 @@ learned.scatter(*good[drawn].to_numpy().T, s=9, color=KNOWN)
 # The model says of each place how many good rows are as far out: its p-value. Darker is
 # where at least half are, and pale where a tenth is: what lies beyond is rejected.
 two = AutoDetector(recall=0.9).fit(good[drawn].to_numpy())
-across, up = np.meshgrid(np.linspace(40, 260, 150), np.linspace(-0.02, 0.35, 150))
+across, up = np.meshgrid(np.linspace(40, 260, 120), np.linspace(-0.02, 0.35, 120))
 places = np.column_stack([across.ravel(), up.ravel()])
 p_values = two.p_values(places).reshape(across.shape)
 
@@ -58,9 +57,8 @@ for name, (rows, right, colour, marker) in kinds.items():
 verdicts.legend(loc="upper left")
 
 # %%
-# With all 30 measurements. A learned row has made the model fit itself, and scores
-# higher than a new one would: each is scored by the model without it, too, and the
-# threshold leaves a tenth of *these* scores out.
+# With all 30 measurements. A learned row scores higher than a new one would. Each is
+# scored by the model without it, too: a tenth of *these* scores is below the threshold.
 model = AutoDetector(recall=0.9).fit(good)
 _, threshold = plt.subplots(figsize=(7, 3.2), layout="constrained")
 bins = np.linspace(-4, 2.5, 27)
@@ -69,8 +67,7 @@ scores = {
     "scored by the model without it": (model.calibration_decisions_, KNOWN),
 }
 for name, (decisions, colour) in scores.items():
-    clipped = np.clip(decisions, bins[0], None)
-    threshold.hist(clipped, bins, color=colour, alpha=0.75, label=name)
+    threshold.hist(decisions.clip(bins[0]), bins, color=colour, alpha=0.75, label=name)
 threshold.axvline(0, color=INK, ls="--")
 threshold.set(xlabel="decision: rejected below 0", ylabel="learned rows")
 threshold.set_title("4. Each learned row, with and without itself")
