@@ -156,8 +156,8 @@ def of_models(records: Sequence[Record]) -> str:
         needed = {way: np.array([r["needed"] for r in own[way]]) for way in ORDERS}
         won, lost = (needed["shares"] < needed["|z|"]).sum(), (needed["shares"] > needed["|z|"]).sum()
         means = " | ".join(f"{needed[way].mean():.2f}" for way in ORDERS)
-        rows.append(f"{name} | {len(own['shares'])} | {means} | {won}-{lost}")
-    head = "model | tables | features needed: shares | \\|z\\| | distance | random | won-lost against \\|z\\|"
+        rows.append(f"{name} | {means} | {won} | {lost}")
+    head = "model | features needed: shares | \\|z\\| | distance | random | tables won against \\|z\\| | lost"
     return table(head, rows)
 
 

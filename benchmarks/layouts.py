@@ -37,6 +37,8 @@ RECALL_ROWS, TIME_ROWS = (50, 100, 300), (4000,)
 OF_KERNEL_PCA = {"recall": (200,), "time": (1000,)}
 # Further than this the expected recall is off; where no fit warned, it should be within three standard errors.
 OFF, ERRORS = 0.015, 3
+# Layouts that are nearer than this are named, and have no row of their own.
+NEAR = 0.01
 MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
     "auto": ("AutoDetector", AutoDetector),
     "one-class": ("OneClassSVM", OneClassSVM),
@@ -234,9 +236,9 @@ def report(document: Document) -> str:
     records = document["records"]
     recalls = [record for record in records if record["kind"] == "recall"]
     times = [record for record in records if record["kind"] == "time"]
-    parts = [summary(recalls), by_layout(recalls, "accepted less expected", difference)] if recalls else []
+    parts = [summary(recalls), by_layout(recalls)] if recalls else []
     if times:
-        parts.append(by_layout(times, "seconds to learn, and to score", seconds))
+        parts.append(costs(times))
     return "\n\n".join(parts)
 
 
@@ -257,44 +259,59 @@ def summary(records: list[Record]) -> str:
     for (model, n_rows), of_layouts in columns(records).items():
         less = {layout: record["less"] for layout, record in of_layouts.items()}
         off = sum(abs(one) > OFF for one in less.values())
-        silent = [
-            layout
-            for layout, record in of_layouts.items()
-            if not record["warned"] and abs(record["less"]) > ERRORS * record["error"]
-        ]
-        draws = sorted({record["draws"] for record in of_layouts.values()})
-        rows.append(
-            f"{MODELS[model][0]} | {n_rows:,} | {', '.join(map(str, draws))} | {np.mean(list(less.values())):+.3f} "
-            f"| {off} of {len(less)} | {', '.join(f'{layout} ({less[layout]:+.3f})' for layout in silent) or 'none'}"
-        )
-    head = (
-        f"model | rows | draws | accepted less expected, mean | off by more than {OFF} | "
-        f"beyond {ERRORS} standard errors, and no fit warned"
-    )
-    return table(head, rows, align="lrrrrl")
+        silent = [layout for layout, record in of_layouts.items() if not record["warned"] and is_beyond(record)]
+        rows.append(f"{MODELS[model][0]} | {n_rows:,} | {off} | {len(silent)}")
+    head = f"model | rows | kinds off by more than {OFF} | kinds beyond {ERRORS} standard errors of which no fit warned"
+    return table(head, rows)
 
 
-def by_layout(records: list[Record], title: str, cell: Callable[[Record], str]) -> str:
-    """Return a row of cells for each layout, with a column for each model and number of rows."""
-    shown = columns(records)
-    rows = [
-        f"{layout} | {' | '.join(cell(some[layout]) if layout in some else '' for some in shown.values())}"
+def by_layout(records: list[Record]) -> str:
+    """Return how far each layout is off with the most rows that each model has learned; those that are not by name."""
+    found = columns(records)
+    most = dict(sorted(found))
+    shown = {key: some for key, some in found.items() if key[1] == most[key[0]]}
+    off = [
+        layout
         for layout in LAYOUTS
-        if any(layout in some for some in shown.values())
+        if any(abs(some[layout]["less"]) > NEAR or is_beyond(some[layout]) for some in shown.values() if layout in some)
+    ]
+    rows = [
+        f"{layout} | {' | '.join(difference(some[layout]) if layout in some else '' for some in shown.values())}"
+        for layout in off
     ]
     names = " | ".join(f"{MODELS[model][0]}, {n_rows:,}" for model, n_rows in shown)
-    return table(f"{title} | {names}", rows)
+    others = "; ".join(layout for layout in LAYOUTS if layout not in off)
+    return "\n\n".join(
+        [
+            table(f"accepted less expected | {names}", rows),
+            f"Within {NEAR} and {ERRORS} standard errors for each of these models: {others}.",
+        ]
+    )
+
+
+def is_beyond(record: Record) -> bool:
+    """Return whether a difference is more than chance."""
+    return bool(abs(record["less"]) > ERRORS * record["error"])
 
 
 def difference(record: Record) -> str:
     """Return a difference, bold beyond so many standard errors, with a w where half of the fits warned, or more."""
     text = f"{record['less']:+.3f}"
-    text = f"**{text}**" if abs(record["less"]) > ERRORS * record["error"] else text
+    text = f"**{text}**" if is_beyond(record) else text
     return f"{text}w" if 2 * record["warned"] >= record["draws"] else text
 
 
-def seconds(record: Record) -> str:
-    return f"{record['fit']:.2f}, {record['score']:.2f}"
+def costs(records: list[Record]) -> str:
+    """Return the seconds of each model: the median of the layouts, and the layout that takes longest."""
+    rows = []
+    for (model, n_rows), of_layouts in columns(records).items():
+        for key, name in (("fit", "learn"), ("score", "score")):
+            seconds = {layout: record[key] for layout, record in of_layouts.items()}
+            slowest = max(seconds, key=seconds.__getitem__)
+            median = np.median([*seconds.values()])
+            begin = f"{MODELS[model][0]} | {name} {n_rows:,} rows"
+            rows.append(f"{begin} | {median:.2f} | {seconds[slowest]:.2f} | {slowest}")
+    return table("model | seconds to | median | most | of", rows, align="llrrl")
 
 
 if __name__ == "__main__":

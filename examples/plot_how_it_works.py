@@ -9,6 +9,7 @@ The pictures of the page "How it works", with the lines that draw them.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
 
 from slabsvm import AutoDetector
 from slabsvm.display import draw_explanation
@@ -16,7 +17,8 @@ from slabsvm.display.palette import INK, KNOWN, NOVEL, SAND, SEQUENCE
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 drawn = ["worst perimeter", "worst concave points"]
-good, new, malignant = X[y == 1][:257], X[y == 1][257:], X[y == 0]
+good, new = train_test_split(X[y == 1], test_size=100, random_state=0)
+malignant = X[y == 0]
 
 
 def pane(title):
@@ -34,7 +36,7 @@ learned.scatter(*good[drawn].to_numpy().T, s=9, color=KNOWN)
 # The model says of each place how many good rows are as far out: its p-value. Darker is
 # where at least half are, and pale where a tenth is: what lies beyond is rejected.
 two = AutoDetector(recall=0.9).fit(good[drawn].to_numpy())
-across, up = np.meshgrid(np.linspace(40, 260, 150), np.linspace(-0.02, 0.35, 150))
+across, up = np.meshgrid(np.linspace(40, 260, 120), np.linspace(-0.02, 0.35, 120))
 places = np.column_stack([across.ravel(), up.ravel()])
 p_values = two.p_values(places).reshape(across.shape)
 
@@ -55,9 +57,8 @@ for name, (rows, right, colour, marker) in kinds.items():
 verdicts.legend(loc="upper left")
 
 # %%
-# With all 30 measurements. A learned row has made the model fit itself, and scores
-# higher than a new one would: each is scored by the model without it, too, and the
-# threshold leaves a tenth of *these* scores out.
+# With all 30 measurements. A learned row scores higher than a new one would. Each is
+# scored by the model without it, too: a tenth of *these* scores is below the threshold.
 model = AutoDetector(recall=0.9).fit(good)
 _, threshold = plt.subplots(figsize=(7, 3.2), layout="constrained")
 bins = np.linspace(-4, 2.5, 27)
@@ -66,8 +67,7 @@ scores = {
     "scored by the model without it": (model.calibration_decisions_, KNOWN),
 }
 for name, (decisions, colour) in scores.items():
-    clipped = np.clip(decisions, bins[0], None)
-    threshold.hist(clipped, bins, color=colour, alpha=0.75, label=name)
+    threshold.hist(decisions.clip(bins[0]), bins, color=colour, alpha=0.75, label=name)
 threshold.axvline(0, color=INK, ls="--")
 threshold.set(xlabel="decision: rejected below 0", ylabel="learned rows")
 threshold.set_title("4. Each learned row, with and without itself")
