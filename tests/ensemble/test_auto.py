@@ -166,13 +166,6 @@ def test_rows_that_are_all_equal_are_warned_of():
     assert model.predict([[1.0, 1.0, 1.0]])[0] == 1
 
 
-@pytest.mark.parametrize("changes", [{"recall": 1.0}, {"recall": 0}, {"max_rows": 5}, {"progress": 1}], ids=str)
-def test_what_makes_no_sense_is_refused(changes, X):
-    (name,) = changes
-    with pytest.raises(ValueError, match=f"The '{name}' parameter of AutoDetector must be"):
-        AutoDetector(**changes).fit(X)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"min_df": 3, "sublinear_tf": True}])
 def test_texts_keep_the_recall_and_foreign_ones_are_rejected(options):

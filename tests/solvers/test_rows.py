@@ -11,8 +11,7 @@ import certificate
 from processes import python
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.computed import COARSE, Computed, Explicit
-from slabsvm.kernels.additive import Linear
+from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.solvers import loop, working_set
@@ -50,14 +49,6 @@ def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece, mo
         assert kept.kept_bytes <= n_kept * BYTES_PER_ROW
 
 
-def test_where_products_are_cheap_no_rows_are_kept():
-    X = np.random.default_rng(0).normal(size=(M, 3))
-    kept = KernelCache(Explicit(Linear(), X), np.float64, 1e9)
-    kept.fetch(np.arange(M))
-    assert kept.kept_bytes == kept.most_rows == 0
-    np.testing.assert_allclose(kept.product(np.ones(M)), X @ X.sum(axis=0))
-
-
 @pytest.mark.parametrize("cache_rows", [0, 30, 10 * M])
 def test_a_pool_holds_the_block_of_its_members_whatever_the_memory(gram, K, cache_rows):
     pool = KernelCache(gram, np.float64, cache_rows * BYTES_PER_ROW)
@@ -70,21 +61,6 @@ def test_a_pool_holds_the_block_of_its_members_whatever_the_memory(gram, K, cach
         assert len(set(members)) == k
         np.testing.assert_allclose(pool.block[:k, :k], K[np.ix_(members, members)], atol=1e-14)
         assert (pool.block[:k, k:] == 0).all()
-
-
-def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
-    pool = KernelCache(gram, np.float64, 0.0)
-    pool.admit_everything()
-    beta = np.random.default_rng(3).normal(size=M)
-    np.testing.assert_allclose(pool.product(beta), K @ beta, atol=1e-12)
-    np.testing.assert_array_equal(pool.matrix, K)
-
-
-def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
-    pool = KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1, least_space=M)
-    pool.admit(np.arange(160))
-    assert not pool.holds_everything
-    assert len(pool.members) == 160
 
 
 def test_block_and_rows_together_keep_to_the_memory():
