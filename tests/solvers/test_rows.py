@@ -1,6 +1,5 @@
 """What the solver keeps of K: rows in pieces, within the memory it is given, and as exact as they need to be."""
 
-import os
 import tracemalloc
 from functools import partial
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 import certificate
-from processes import python
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed
@@ -181,27 +179,3 @@ def test_a_collapsed_slab_needs_no_memory_for_its_free_samples():
     solution = loop.solve(dual, gram, cache_bytes=1e5)
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, RBF(2.0)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_child_of_a_process_that_was_fitting_fits_with_one_blas_thread_too():
-    script = """
-import os, sys, numpy as np
-from threadpoolctl import ThreadpoolController
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
-def threads():
-    return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
-before = threads()
-with ONE_BLAS_THREAD:
-    ONE_BLAS_THREAD._lock.acquire()
-    child = os.fork()
-    if child == 0:
-        outside = threads()
-        with ONE_BLAS_THREAD:
-            inside = threads()
-        os._exit(0 if outside == before == threads() and set(inside) == {1} else 1)
-    ONE_BLAS_THREAD._lock.release()
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    assert python(script).returncode == 0
