@@ -10,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
 from slabsvm import ConformalDetector, FitWarning, OneClassSVM
-from slabsvm.files import load, save
 
 # Few groups and rows are enough for what is exact.
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
@@ -90,10 +89,3 @@ def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
         ConformalDetector(OneClassSVM()).fit(X, groups=groups[1:])
     with pytest.warns(FitWarning, match=r"with 6 calibration samples.*or groups, if you gave groups"):
         ConformalDetector(OneClassSVM(), alpha=0.05).fit(X, groups=groups)
-
-
-def test_a_file_keeps_what_groups_calibrate(tmp_path):
-    X, groups = grouped(40, 3)
-    model = ConformalDetector(OneClassSVM(), alpha=0.1).fit(X, groups=groups)
-    save(model, tmp_path / "model.skops")
-    np.testing.assert_array_equal(load(tmp_path / "model.skops").p_values(X), model.p_values(X))

@@ -74,10 +74,6 @@ def positives_and_novelties() -> np.ndarray:
     return np.random.default_rng(1).gamma(32.0, 1 / 8, (60, 4))
 
 
-def tight(**parameters) -> OneClassSlabSVM:
-    return OneClassSlabSVM(**{"tol": 1e-9, "nu_upper": 0.05, **parameters})
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_frames_bring_their_feature_names(frame, X, new):
     names = ["a", "b", "c", "d"]
@@ -120,22 +116,6 @@ def test_a_callable_or_a_precomputed_matrix_is_its_named_kernel(name, kernel, X,
 
 
 @pytest.mark.slow
-@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
-@by_kernel
-def test_the_order_of_many_rows_does_not_matter_to_the_last_bit(kernel):
-    rng = np.random.default_rng(2)
-    X = rng.gamma(64.0, 1 / 16, (800, 4))
-    X[5] = X[7]
-    order, weights = rng.permutation(800), rng.exponential(size=800)
-    model = OneClassSlabSVM(kernel=kernel)
-    one = clone(model).fit(X, sample_weight=weights)
-    other = clone(model).fit(X[order], sample_weight=weights[order])
-    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
-    np.testing.assert_array_equal(one.calibration_scores_[order], other.calibration_scores_)
-    assert one.dual_objective_ == other.dual_objective_
-
-
-@pytest.mark.slow
 @pytest.mark.warns("of the training samples are support vectors")
 @pytest.mark.parametrize("seed", range(2))
 def test_predictions_keep_the_nu_property_where_the_fit_was_in_single_precision(seed):
@@ -174,17 +154,6 @@ def test_parameters_changed_after_a_fit_do_not_change_its_predictions(X):
 
 
 by_name = pytest.mark.parametrize("name", problems.FAMILY)
-
-
-@by_name
-def test_leave_one_out_decisions_name_the_strangers_among_the_training_rows(name):
-    X = np.vstack([np.random.default_rng(0).normal(8.0, 1.0, (100, 2)), [[20.0, 20.0], [30.0, 0.5]]])
-    weights = np.ones(len(X))
-    weights[0] = 0.0
-    model = problems.FAMILY[name]().fit(X, sample_weight=weights)
-    assert set(np.argsort(model.calibration_decisions_)[:2]) <= {100, 101}
-    assert 5 <= (model.calibration_decisions_ < 0).sum() <= 15
-    assert np.flatnonzero(np.isnan(model.calibration_decisions_)).tolist() == [0]
 
 
 @pytest.mark.warns("The slab has no width")

@@ -170,14 +170,6 @@ def test_rows_that_repeat_count_once_towards_the_limit():
 
 
 @pytest.mark.slow
-def test_training_planes_learn_all_rows():
-    with warnings.catch_warnings(action="ignore"):
-        model = OneClassSlabSVM(calibration="training", random_state=3).fit(rows(2500))
-    assert not hasattr(model, "calibration_scores_")
-    assert len(model.support_) > EXACT or model.n_samples_fit_ == 2500
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("given", ["rows", "weights", "groups", "matrix"])
 def test_fit_predict_judges_each_half_by_a_model_of_the_other(given):
     n = 3100

@@ -214,11 +214,6 @@ def test_grid_search_finds_the_scale_of_the_rows():
     assert search.score(X) == label_free_score(search, X)
 
 
-def test_without_a_scorer_scikit_learn_raises():
-    with pytest.raises(TypeError, match="If no scoring is specified"):
-        cross_val_score(OneClassSVM(), X)
-
-
 @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 def test_copies_in_both_folds_make_scores_too_good_and_groups_keep_them_apart():
     copied, groups = np.repeat(X[:60], 4, axis=0), np.repeat(np.arange(60), 4)

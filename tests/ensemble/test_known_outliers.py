@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from slabsvm import AutoDetector, TableEncoder
-from slabsvm.ensemble.known import FOLDS, OutlierClassifier, Trees, labelled, share_of
-from slabsvm.files import load, save, to_onnx
+from slabsvm.ensemble.known import FOLDS, Trees, labelled, share_of
 
 pytestmark = pytest.mark.numeric
 
@@ -43,11 +42,6 @@ def plain():
 @pytest.fixture(scope="module")
 def model():
     return AutoDetector().fit(X, known_outliers=Z)
-
-
-@pytest.fixture(scope="module")
-def of_support_vectors():
-    return AutoDetector(classifier=SVC()).fit(X, known_outliers=Z)
 
 
 def ranks(model):
@@ -327,31 +321,3 @@ def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
     )
     with pytest.raises(ValueError, match="only X passes through the earlier steps"):
         make_pipeline(TableEncoder(), AutoDetector()).fit(table, autodetector__known_outliers=known)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["model", "of_support_vectors"])
-def test_a_model_file_keeps_the_classifier(name, request, tmp_path):
-    found = request.getfixturevalue(name)
-    save(found, tmp_path / "model.skops")
-    loaded = load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(loaded.decision_function(BAD), found.decision_function(BAD))
-    np.testing.assert_array_equal(loaded.explain(BAD), found.explain(BAD))
-    assert loaded.outlier_to(BAD) == found.outlier_to(BAD)
-    assert isinstance(loaded.model_.combination.known.classifier, OutlierClassifier)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_onnx_answers_as_the_model_does(model, dtype):
-    runtime = pytest.importorskip("onnxruntime")
-    rows = np.concatenate([NEW[:300], BAD[:100]]).astype(dtype)
-    session = runtime.InferenceSession(to_onnx(model, dtype=dtype).SerializeToString())
-    names = [one.name for one in session.get_outputs()]
-    scores = session.run(None, {session.get_inputs()[0].name: rows})[names.index("score_samples")]
-    np.testing.assert_allclose(np.ravel(scores), model.score_samples(rows), rtol=1e-3, atol=1e-3)
-
-
-def test_a_classifier_of_the_users_has_no_form_in_onnx(of_support_vectors):
-    pytest.importorskip("onnx")
-    with pytest.raises(TypeError, match="OutlierClassifier has no form in ONNX"):
-        to_onnx(of_support_vectors)

@@ -74,14 +74,6 @@ def test_what_is_trimmed_is_the_least_normal_and_is_named():
     assert (model.decisions_ >= 0).mean() == pytest.approx(0.9, abs=0.01)
 
 
-def test_rows_of_any_order_make_the_same_model():
-    X, _ = contaminated(0.1)
-    order = np.random.default_rng(0).permutation(len(X))
-    one, other = TrimmedDetector().fit(X), TrimmedDetector().fit(X[order])
-    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
-    np.testing.assert_array_equal(np.sort(order[other.trimmed_]), one.trimmed_)
-
-
 GRID = np.stack(np.meshgrid(np.arange(7.0), np.arange(7.0)), axis=-1).reshape(-1, 2)
 FAR_AWAY = np.concatenate([np.linspace(0, 3, 60), np.geomspace(1e2, 1e4, 20)])[:, None]
 

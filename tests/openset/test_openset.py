@@ -219,14 +219,6 @@ def test_another_alpha_that_cannot_be_kept_is_warned_of_or_refused(known, far):
         classifier.predict(X, alpha=1.5)
 
 
-def test_only_classes_with_too_few_samples_for_another_alpha_are_warned_of(known):
-    X, y = samples(120, 3)
-    kept = (y != "c") | (np.arange(len(y)) % 3 == 0)
-    classifier = OpenSetClassifier(OneClassSVM()).fit(X[kept], y[kept])
-    with pytest.warns(FitWarning, match=r"Class 'c' has too few samples for alpha=0.02.*up to 0.048"):
-        assert set(classifier.predict([[30.0, 30.0]], alpha=0.02)) == {"unknown"}
-
-
 @pytest.mark.warns("Class 'r' has too few samples")
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_what_fits_of_classes_warn_of_is_said_once_with_the_classes_names(backend, known):

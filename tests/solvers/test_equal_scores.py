@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.program import one_class, one_class_slab
+from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Blocks, Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
-from slabsvm.solvers.loop import equal_scores_by_products, surplus
+from slabsvm.solvers.loop import equal_scores_by_products
 from slabsvm.solvers.small import LARGEST, solve_small
 
 
@@ -49,38 +49,6 @@ def test_dependent_samples_share_what_one_of_them_would_have():
     wanted = equal_scores(dual.part(np.arange(1, 400)), K[1:, 1:])
     beta = dual.beta(solution.multipliers)
     np.testing.assert_allclose([beta[0] + beta[1], *beta[2:]], wanted, atol=1e-8 * np.abs(wanted).max())
-
-
-# Four samples, all caps 1/2, and masses of 1 and 1/2.
-SMALL = one_class_slab(np.ones(4), 0.5, 0.25, 0.5)
-
-
-def test_what_both_planes_have_more_of_than_beta_says_is_added_where_there_is_room():
-    # Planes lack .3 each, and the samples have room for .1, .2, .4 and .4 in both.
-    beta = np.array([0.4, 0.3, -0.1, -0.1])
-    added = np.array([0.1, 0.2, 0.4, 0.4]) * (0.3 / 1.1)
-    expected = np.array([[0.4, 0.3, 0.0, 0.0], [0.0, 0.0, 0.1, 0.1]]) + added
-    np.testing.assert_allclose(SMALL.multipliers_of(beta), expected)
-    np.testing.assert_allclose(SMALL.beta(expected), beta)
-
-
-@pytest.mark.parametrize("beta", [[0.5, 0.5, -0.5, 0.0], [0.9, 0.5, -0.7, -0.1], [0.5, 0.5, 0.4, 0.1]])
-def test_where_no_addition_will_do_the_sums_are_put_right(beta):
-    found = SMALL.multipliers_of(np.array(beta))
-    assert (found >= 0).all()
-    assert (found <= SMALL.caps).all()
-    np.testing.assert_allclose(found.sum(axis=1), SMALL.totals)
-
-
-def test_one_plane_has_the_positive_part():
-    np.testing.assert_allclose(
-        one_class(np.ones(4), 0.5).multipliers_of(np.array([0.7, 0.25, 0.25, -0.2])), [[0.5, 0.25, 0.25, 0.0]]
-    )
-
-
-def test_a_surplus_is_what_beta_asks_of_the_lower_plane_within_its_boxes():
-    assert surplus(SMALL, np.array([0.4, 0.3, -0.1, -0.1])) == pytest.approx(0.7)
-    assert surplus(SMALL, np.array([0.9, 0.5, 0.5, -0.4])) == pytest.approx(1.5)
 
 
 def test_a_linear_term_is_part_of_the_equal_scores():

@@ -1,6 +1,5 @@
 """What the solver keeps of K: rows in pieces, within the memory it is given, and as exact as they need to be."""
 
-import os
 import tracemalloc
 from functools import partial
 
@@ -8,11 +7,9 @@ import numpy as np
 import pytest
 
 import certificate
-from processes import python
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.computed import COARSE, Computed, Explicit
-from slabsvm.kernels.additive import Linear
+from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.solvers import loop, working_set
@@ -50,14 +47,6 @@ def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece, mo
         assert kept.kept_bytes <= n_kept * BYTES_PER_ROW
 
 
-def test_where_products_are_cheap_no_rows_are_kept():
-    X = np.random.default_rng(0).normal(size=(M, 3))
-    kept = KernelCache(Explicit(Linear(), X), np.float64, 1e9)
-    kept.fetch(np.arange(M))
-    assert kept.kept_bytes == kept.most_rows == 0
-    np.testing.assert_allclose(kept.product(np.ones(M)), X @ X.sum(axis=0))
-
-
 @pytest.mark.parametrize("cache_rows", [0, 30, 10 * M])
 def test_a_pool_holds_the_block_of_its_members_whatever_the_memory(gram, K, cache_rows):
     pool = KernelCache(gram, np.float64, cache_rows * BYTES_PER_ROW)
@@ -70,21 +59,6 @@ def test_a_pool_holds_the_block_of_its_members_whatever_the_memory(gram, K, cach
         assert len(set(members)) == k
         np.testing.assert_allclose(pool.block[:k, :k], K[np.ix_(members, members)], atol=1e-14)
         assert (pool.block[:k, k:] == 0).all()
-
-
-def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
-    pool = KernelCache(gram, np.float64, 0.0)
-    pool.admit_everything()
-    beta = np.random.default_rng(3).normal(size=M)
-    np.testing.assert_allclose(pool.product(beta), K @ beta, atol=1e-12)
-    np.testing.assert_array_equal(pool.matrix, K)
-
-
-def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
-    pool = KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1, least_space=M)
-    pool.admit(np.arange(160))
-    assert not pool.holds_everything
-    assert len(pool.members) == 160
 
 
 def test_block_and_rows_together_keep_to_the_memory():
@@ -205,27 +179,3 @@ def test_a_collapsed_slab_needs_no_memory_for_its_free_samples():
     solution = loop.solve(dual, gram, cache_bytes=1e5)
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, RBF(2.0)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_child_of_a_process_that_was_fitting_fits_with_one_blas_thread_too():
-    script = """
-import os, sys, numpy as np
-from threadpoolctl import ThreadpoolController
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
-def threads():
-    return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
-before = threads()
-with ONE_BLAS_THREAD:
-    ONE_BLAS_THREAD._lock.acquire()
-    child = os.fork()
-    if child == 0:
-        outside = threads()
-        with ONE_BLAS_THREAD:
-            inside = threads()
-        os._exit(0 if outside == before == threads() and set(inside) == {1} else 1)
-    ONE_BLAS_THREAD._lock.release()
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    assert python(script).returncode == 0

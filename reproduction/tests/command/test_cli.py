@@ -174,15 +174,6 @@ def test_links_in_the_output_folder_are_not_written_through(tmp_path):
     assert other.read_text() == "somebody else's"
 
 
-@pytest.mark.slow
-def test_the_demo_writes_through_no_link(tmp_path):
-    (tmp_path / "other").write_text("somebody else's")
-    (tmp_path / "digits.html").symlink_to(tmp_path / "other")
-    (tmp_path / "digits.csv").symlink_to(tmp_path / "other")
-    assert run("demo", "--output", tmp_path).exit_code == 0
-    assert (tmp_path / "other").read_text() == "somebody else's"
-
-
 def interrupted_at_once(*_given, **_named):
     raise KeyboardInterrupt
 

@@ -157,12 +157,6 @@ def test_what_the_paper_prints_is_complete_and_read_as_it_stands():
     assert "1608.01026" in printed.SOURCE
 
 
-def test_what_the_paper_prints_stands_in_one_file_alone():
-    package = Path(printed.__file__).parents[1]
-    readers = [path.name for path in package.rglob("*.py") if "paper.json" in path.read_text(encoding="utf-8")]
-    assert readers == ["printed.py"]
-
-
 def test_table_one_has_a_cell_for_each_printed_number_at_the_printed_parameters():
     letters = SimpleNamespace(sha256="0" * 64)
     assert len(set(paper.planes_cells(letters))) == 520

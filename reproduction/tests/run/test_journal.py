@@ -1,7 +1,5 @@
 """Journals: each record is read as it was written, or passed over, and no stranger's file is read or written."""
 
-import errno
-import json
 import os
 import re
 
@@ -87,18 +85,3 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     for begin in (lambda: list(journal.records()), lambda: journal.append({"number": 9})):
         with pytest.raises(OSError, match="it is a pipe"):
             begin()
-
-
-def test_a_full_disk_is_told_with_the_files_name(journal, monkeypatch):
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("slabsvm_reproduction.run.journal.open_regular", full)
-    with pytest.raises(OSError, match="No space left on device") as refused:
-        journal.append({"number": 9})
-    assert refused.value.filename == str(journal.path)
-
-
-def test_a_line_is_a_record_and_its_checksum(journal):
-    line = json.loads(journal.path.read_text().splitlines()[0])
-    assert set(line) == {"number", "mcc", "rows", "ä", "checksum"}

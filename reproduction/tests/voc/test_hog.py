@@ -298,6 +298,54 @@ class TestFeatures:
         assert region_pixels(Region(tmp_path / "box.png", Box(19, 10, 80, 50)), Window(9, 9)).min() < 255
 
 
+def of_another_version(name):
+    return lambda _, patch: patch.setattr(features, "version", lambda of: "another" if of == name else version(of))
+
+
+OTHERWISE = {
+    "seed": lambda *_: {"seed": 1},
+    "number": lambda *_: {"n_backgrounds": 7},
+    "choice": lambda *_: {"choice": Choice(min_side=31)},
+    "scikit-image": of_another_version("scikit-image"),
+    "pillow": of_another_version("pillow"),
+    "version": lambda _, patch: patch.setattr(features, "VERSION", 0),
+    "HOG": lambda _, patch: patch.setattr(features, "HOG", features.HOG | {"transform_sqrt": False}),
+    "window": lambda _, patch: patch.setattr(features, "class_window", lambda _: Window(10, 10)),
+    "image": lambda at, _: pattern(77).save(at.images / "image0.jpg"),
+}
+
+
+def spoilt(header):
+    """Return what writes these eight bytes over the first of an array's header."""
+
+    def spoil(file, _):
+        before, brace, rest = file.read_bytes().partition(b"{")
+        file.write_bytes(before + header + (brace + rest)[8:])
+
+    return spoil
+
+
+def of_version_two(file, _):
+    zeros = np.zeros_like(np.load(file))
+    with file.open("wb") as stream:
+        np.lib.format.write_array(stream, zeros, version=(2, 0))
+
+
+DAMAGE = {
+    "cut": lambda file, _: file.write_bytes(file.read_bytes()[:-100]),
+    "empty": lambda file, _: file.write_bytes(b""),
+    "gone": lambda file, _: file.unlink(),
+    "bracket": spoilt(b"(((((((("),
+    "words": spoilt(b"a b c d "),
+    "other": lambda file, _: np.save(file, np.zeros((2, 2))),
+    "columns": lambda file, _: np.save(file, np.asfortranarray(np.zeros_like(np.load(file)))),
+    "version": of_version_two,
+    "link": lambda file, elsewhere: (file.unlink(), file.symlink_to(elsewhere.with_suffix(".npy"))),
+    "nowhere": lambda file, elsewhere: (file.unlink(), file.symlink_to(elsewhere.with_suffix(".none"))),
+    "pipe": lambda file, _: (file.unlink(), os.mkfifo(file)),
+}
+
+
 class TestTheCache:
     def test_answers_without_computing(self, data, tmp_path, monkeypatch):
         first = of_class(data, tmp_path)
@@ -325,42 +373,12 @@ class TestTheCache:
         together = of_class(data, tmp_path / "together", n_jobs=2)
         np.testing.assert_array_equal(alone.X, together.X)
 
-    @pytest.mark.parametrize(
-        "change",
-        [{"seed": 1}, {"n_backgrounds": 7}, {"choice": Choice(min_side=31)}],
-        ids=lambda change: next(iter(change)),
-    )
-    def test_is_another_for_other_parameters(self, layout, tmp_path, change):
+    @pytest.mark.parametrize("change", OTHERWISE.values(), ids=OTHERWISE)
+    def test_is_another_where_anything_that_features_depend_on_is_another(self, layout, tmp_path, monkeypatch, change):
         layout.add("larger", boxed("square", 1, 1, 60, 60))
-        data = read_voc(layout.root)
-        assert of_class(data, tmp_path, **change).key != of_class(data, tmp_path).key
-
-    @pytest.mark.parametrize("library", ["scikit-image", "pillow"])
-    def test_is_another_when_a_library_is_another(self, data, tmp_path, monkeypatch, library):
-        before = of_class(data, tmp_path)
-        monkeypatch.setattr(features, "version", lambda name: "another" if name == library else version(name))
-        assert of_class(data, tmp_path).key != before.key
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("VERSION", 0),
-            ("HOG", features.HOG | {"transform_sqrt": False}),
-            ("class_window", lambda _: Window(10, 10)),
-        ],
-    )
-    def test_is_another_when_the_same_regions_are_described_otherwise(self, data, tmp_path, monkeypatch, name, value):
-        before = of_class(data, tmp_path)
-        monkeypatch.setattr(features, name, value)
-        assert of_class(data, tmp_path).key != before.key
-
-    def test_is_another_when_an_image_is_another(self, layout, data, tmp_path):
-        before = of_class(data, tmp_path)
-        pattern(77).save(layout.images / "image0.jpg")
-        after = of_class(read_voc(layout.root), tmp_path)
-        assert after.key != before.key
-        assert not np.array_equal(after.X[0], before.X[0])
-        np.testing.assert_array_equal(after.X[1], before.X[1])
+        before = of_class(read_voc(layout.root), tmp_path)
+        parameters = change(layout, monkeypatch) or {}
+        assert of_class(read_voc(layout.root), tmp_path, **parameters).key != before.key
 
     def test_moves_with_its_images(self, layout, data, tmp_path):
         before = of_class(data, tmp_path)
@@ -386,65 +404,15 @@ class TestTheCache:
         assert 0 < len(computed) <= 6
         np.testing.assert_array_equal(resumed.X, whole.X)
 
-    @pytest.mark.parametrize(
-        "line",
-        [
-            '{"rows": [0, 1], "crc',
-            '{"row": 3}',
-            '{"rows": 3, "crc32": 3}',
-            '{"rows": [0, 1], "crc32": [5]}',
-            '{"rows": null, "crc32": null}',
-            '{"rows": [[0]], "crc32": [5]}',
-            "null",
-            "[1]",
-            "\0\0",
-        ],
-    )
-    def test_passes_over_lines_that_are_no_notes(self, data, tmp_path, line):
-        whole = of_class(data, tmp_path)
-        (journal,) = tmp_path.glob("square-*/rows.jsonl")
-        journal.write_text(journal.read_text() + line + "\n")
-        assert of_class(data, tmp_path).n_computed == 0
-        journal.write_text(line + "\n")
-        again = of_class(data, tmp_path)
-        assert again.n_computed == len(whole.X)
-        np.testing.assert_array_equal(again.X, whole.X)
-
-    @pytest.mark.parametrize(
-        "damage",
-        ["cut", "empty", "gone", "other", "bracket", "words", "link", "nowhere", "pipe", "columns", "version"],
-    )
+    @pytest.mark.parametrize("damage", DAMAGE)
     def test_is_made_anew_where_its_file_is_not_whole(self, data, tmp_path, damage):
         whole = np.array(of_class(data, tmp_path).X)
         (file,) = tmp_path.glob("square-*/features.npy")
-        if damage == "cut":
-            file.write_bytes(file.read_bytes()[:-100])
-        if damage == "empty":
-            file.write_bytes(b"")
-        if damage == "gone":
-            file.unlink()
-        if damage in ("bracket", "words"):
-            content = file.read_bytes()
-            begin = content.index(b"{")
-            spoilt = b"((((((((" if damage == "bracket" else b"a b c d "
-            file.write_bytes(content[:begin] + spoilt + content[begin + 8 :])
-        if damage == "other":
-            np.save(file, np.zeros((2, 2)))
-        if damage == "columns":
-            np.save(file, np.asfortranarray(np.zeros(whole.shape, dtype=np.float32)))
-        if damage == "version":
-            with file.open("wb") as stream:
-                np.lib.format.write_array(stream, np.zeros(whole.shape, dtype=np.float32), version=(2, 0))
         elsewhere = tmp_path / "elsewhere"
         np.save(elsewhere.with_suffix(".npy"), np.zeros(whole.shape, dtype=np.float32))
-        if damage in ("link", "nowhere", "pipe"):
-            if os.name == "nt":
-                pytest.skip("links and pipes are not to be made here")
-            file.unlink()
-            file.symlink_to(elsewhere.with_suffix(".npy" if damage == "link" else ".none"))
-            if damage == "pipe":
-                file.unlink()
-                os.mkfifo(file)
+        if damage in ("link", "nowhere", "pipe") and os.name == "nt":
+            pytest.skip("links and pipes are not to be made here")
+        DAMAGE[damage](file, elsewhere)
         again = of_class(data, tmp_path)
         assert again.n_computed == len(whole)
         np.testing.assert_array_equal(again.X, whole)
