@@ -14,7 +14,8 @@ from slabsvm import TableEncoder
 from slabsvm.files import load, save
 from slabsvm.tables import TableError
 from slabsvm.tables.cells import cells_of, places_of
-from slabsvm.tables.plan import Rules, taken
+from slabsvm.tables.letters import Letters
+from slabsvm.tables.plan import Rules, read_at_once, taken
 
 # What is left out is warned of, which a test asks for.
 pytestmark = pytest.mark.filterwarnings("ignore:.* not learned")
@@ -394,3 +395,54 @@ def test_what_is_left_out_is_warned_of():
         UserWarning, match=r"^3 of 4 columns are not learned: note \(text\), day \(.*\), list \(other\)\.$"
     ):
         TableEncoder().fit(table)
+
+
+MANY = 3000
+AT_ONCE = {
+    "money": lambda draw: [f"${value:,.2f}" for value in draw.lognormal(8, 2, MANY)],
+    "money before a blank, with minus signs": lambda draw: [f"EUR {value:.2f}" for value in draw.normal(0, 99, MANY)],
+    "decimal commas": lambda draw: [f"{value:.3f}".replace(".", ",") for value in draw.normal(0, 99, MANY)],
+    "percents": lambda draw: [f"{value:.1f} %" for value in draw.uniform(0, 100, MANY)],
+    "exponents": lambda draw: [f"{value:.2e} kg" for value in draw.lognormal(0, 9, MANY)],
+    "narrow blanks": lambda draw: [f"{value:,.1f}".replace(",", "\u202f") for value in draw.lognormal(8, 2, MANY)],
+    "ISO": lambda draw: [str(np.datetime64(int(one), "s")) for one in draw.integers(1.5e9, 1.6e9, MANY)],
+    "days first": lambda draw: [
+        f"{one.astype(object):%d/%m/%Y %H:%M}" for one in draw.integers(1.5e9, 1.6e9, MANY).astype("M8[s]")
+    ],
+}
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_texts_that_are_read_at_once_are_taken_as_if_they_were_told_apart(what, gaps):
+    pytest.importorskip("pyarrow")
+    texts = pd.Series(AT_ONCE[what](np.random.default_rng(0)), dtype="string[pyarrow]")
+    texts[: 50 * gaps] = None
+    table = pd.DataFrame({"c": texts})
+    at_once = read_at_once("c", table["c"], Rules())
+    assert at_once is not None
+    assert at_once == taken(cells_of(table, places_of(table), "c"), Rules())
+
+
+@pytest.mark.parametrize(
+    "odd", ["12 apples", "5,5", "", "-", "#REF!", "1" * 99, "\u0663", "5 %", "-99999", "2024-01-05"]
+)
+def test_texts_of_which_one_is_odd_are_told_apart(odd):
+    pytest.importorskip("pyarrow")
+    texts = [f"{value:.2f} EUR" for value in np.random.default_rng(0).normal(size=MANY)]
+    table = pd.DataFrame({"c": pd.Series([*texts, odd], dtype="string[pyarrow]")})
+    at_once, cells = read_at_once("c", table["c"], Rules()), cells_of(table, places_of(table), "c")
+    assert at_once is None or at_once == taken(cells, Rules())
+
+
+def test_letters_give_back_their_texts_and_shapes_hold_each_once():
+    draw, letters = np.random.default_rng(0), np.array([*"0123456789.,-$ \n\u20ac\u0663a", "\ud800"])
+    texts = ["".join(draw.choice(letters, size)) for size in draw.integers(0, 80, 400)] + ["1", "2", ""] * 50
+    found = Letters.of(texts)
+    assert found.texts() == texts
+    assert [found.text(place) for place in range(len(texts))] == texts
+    assert sorted(np.concatenate([shape.places for shape in found.shapes])) == [*range(len(texts))]
+    digits = str.maketrans("123456789", "000000000")
+    for shape in found.shapes:
+        assert shape.texts() == [texts[place] for place in shape.places]
+        assert len({text.translate(digits) for text in shape.texts()}) == 1
