@@ -70,10 +70,8 @@ void rbf_gram(const double* Z, std::int64_t m, std::int64_t d, const double* nor
   if (m == 0) {  // a matrix that BLAS would complain of
     return;
   }
-  const int rows = static_cast<int>(m);
-  const int features = static_cast<int>(d);
   // The upper triangle, column by column, is the lower one row by row: rows are contiguous up to the diagonal.
-  lapack::syrk('U', 'T', rows, features, 1.0, Z, std::max(1, features), 0.0, K, static_cast<int>(stride));
+  lapack::syrk('U', 'T', m, d, 1.0, Z, std::max<std::int64_t>(1, d), 0.0, K, stride);
   for (std::int64_t i = 0; i < m; ++i) {
     double* row = K + i * stride;
     rbf_row(row, norms[i], norms, i);

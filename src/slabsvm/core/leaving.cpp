@@ -193,9 +193,9 @@ bool Leaving<T>::solve() {
     for (Index e = 0; e < size; ++e) system[c * size + e] *= rows[e] * weights[c];
   for (Index e = 0; e < size; ++e) right[e] *= rows[e];
   std::vector<int> pivots(size);
-  if (lapack::gesv(static_cast<int>(size), 1, system.data(), static_cast<int>(size), pivots.data(), right.data(),
-                   static_cast<int>(size)))
-    return false;
+  int failed;
+  lapack::gesv(size, 1, system.data(), size, pivots.data(), right.data(), size, &failed);
+  if (failed) return false;
   for (Index e = 0; e < size; ++e) {
     right[e] *= weights[e];
     if (!std::isfinite(right[e])) return false;

@@ -172,9 +172,8 @@ class Without {
     }
     if (found_.at_once == 0) return rest;
     std::vector<T> moved(PROBES * table_.width);
-    lapack::gemm('N', 'N', static_cast<int>(table_.width), PROBES, static_cast<int>(f), T(1), table_.column(0),
-                 static_cast<int>(table_.width), weights.data(), static_cast<int>(f), T(0), moved.data(),
-                 static_cast<int>(table_.width));
+    lapack::gemm('N', 'N', table_.width, PROBES, f, 1.0, table_.column(0), table_.width, weights.data(), f, 0.0,
+                 moved.data(), table_.width);
     for (int r = 0; r < PROBES; ++r) {
       const T* sum = moved.data() + r * table_.width;
       double* changes = certificate_.changes.data() + r * m;
@@ -210,8 +209,7 @@ class Without {
     if (checks_.empty()) {
       for (Index k = 0; k < CHECKS * m; ++k) checks_.push_back(certificate_.normal(certificate_.random));
       images_.resize(CHECKS * m);
-      lapack::symm('L', 'L', static_cast<int>(m), CHECKS, 1.0, problem_.K, static_cast<int>(problem_.stride),
-                   checks_.data(), static_cast<int>(m), 0.0, images_.data(), static_cast<int>(m));
+      lapack::symm('L', 'L', m, CHECKS, 1.0, problem_.K, problem_.stride, checks_.data(), m, 0.0, images_.data(), m);
     }
     double moves = 0;
     for (Index k = 0; k < m; ++k) moves = std::max(moves, std::abs(at.beta()[k] - table.near[k]));
@@ -342,8 +340,7 @@ class Without {
     Doubles changes(PROBES * m), images(PROBES * m);
     for (int r = 0; r < PROBES; ++r)
       for (Index k = 0; k < m; ++k) changes[r * m + table_.order[k]] = certificate_.changes[r * m + k];
-    lapack::symm('L', 'L', static_cast<int>(m), PROBES, 1.0, problem_.K, static_cast<int>(problem_.stride),
-                 changes.data(), static_cast<int>(m), 0.0, images.data(), static_cast<int>(m));
+    lapack::symm('L', 'L', m, PROBES, 1.0, problem_.K, problem_.stride, changes.data(), m, 0.0, images.data(), m);
     double worst = 0;
     for (int r = 0; r < PROBES; ++r)
       for (Index k = 0; k < m; ++k)
