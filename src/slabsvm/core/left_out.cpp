@@ -80,14 +80,14 @@ struct Rooms {
   // Whether nobody's state changes where a free sample's column is followed by an amount.
   bool hold(const Table<T>& table, const T* column, T amount) const {
     const Index f = table.f, m = table.m, *begins = table.begins;
-    if (least_sum(column, amount, below.data(), f) < -box_slack) return false;
-    if (least_sum(column, -amount, above.data(), f) < -box_slack) return false;
+    if (loops().of<T>().least_sum(column, amount, below.data(), f) < -box_slack) return false;
+    if (loops().of<T>().least_sum(column, -amount, above.data(), f) < -box_slack) return false;
     const T low = amount * column[m], high = amount * column[m + 1];
     const auto above_lower = [&](Index from, Index to) {
-      return least_sum(column + from, amount, from_lower.data() + from, to - from) >= low - plane_slack;
+      return loops().of<T>().least_sum(column + from, amount, from_lower.data() + from, to - from) >= low - plane_slack;
     };
     const auto below_upper = [&](Index from, Index to) {
-      return least_sum(column + from, -amount, to_upper.data() + from, to - from) >= -high - plane_slack;
+      return loops().of<T>().least_sum(column + from, -amount, to_upper.data() + from, to - from) >= -high - plane_slack;
     };
     // States 0, 2 and -2.
     const Index from = begins[1], to = begins[2];
@@ -97,7 +97,7 @@ struct Rooms {
     for (Index k = begins[3]; k < begins[4]; ++k)
       if (to_upper[k] - amount * column[k] > -high + plane_slack) return false;
     if (!table.problem.two) return true;
-    if (table.merged) return sum_above(column, amount, positive.data(), f) <= most_above;
+    if (table.merged) return loops().of<T>().sum_above(column, amount, positive.data(), f) <= most_above;
     return table.rho[1] - table.rho[0] + double(high - low) >= -double(plane_slack);
   }
 };
