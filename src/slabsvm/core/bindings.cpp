@@ -21,26 +21,23 @@ namespace slabsvm {
 
 void signals_seen() {
   const nb::gil_scoped_acquire held;
-  if (PyErr_CheckSignals() != 0) {
-    throw nb::python_error();
-  }
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 namespace {
 
 // BLAS counts in int.
-constexpr std::int64_t MOST = std::numeric_limits<int>::max();
+constexpr Index MOST = std::numeric_limits<int>::max();
 
 template <class T>
 nb::tuple descend_in(nb::handle gram_given, nb::handle scores_given, nb::handle values_given, nb::handle caps_given,
-                     nb::handle signs_given, double objective, double smallest, double tol, double share, double floor,
-                     std::int64_t max_steps, std::int64_t at_once) {
+                     nb::handle signs_given, double objective, const Stop& stop, Index at_once) {
   const auto gram = checked<Matrix<const T>>(gram_given, "gram");
   const auto scores = checked<Vector<T>>(scores_given, "scores");
   const auto values = checked<Matrix<double>>(values_given, "values");
   const auto caps = checked<Matrix<const double>>(caps_given, "caps");
   const auto signs = checked<Vector<const T>>(signs_given, "signs");
-  const std::int64_t planes = length(values), n = length(values, 1), padded = length(scores);
+  const Index planes = length(values), n = length(values, 1), padded = length(scores);
   require(planes == 1 || planes == 2, "values must have a row for each of one or two planes");
   require(n > 0, "values must have a column for each of one or more samples");
   require(length(caps) == planes && length(caps, 1) == n, "caps must have the shape of values");
@@ -51,32 +48,32 @@ nb::tuple descend_in(nb::handle gram_given, nb::handle scores_given, nb::handle 
   require(padded % LANES == 0, "the length of scores must be a multiple of LANES");
   const Block<T> block{gram.data(),   padded,        n,           padded,      static_cast<int>(planes),
                        scores.data(), values.data(), caps.data(), signs.data()};
-  Descended<T> found;
+  Descended found;
   {
     const nb::gil_scoped_release released;
-    found = descend(block, objective, smallest, tol, share, floor, max_steps, signals_seen, at_once);
+    found = descend(block, objective, stop, signals_seen, at_once);
   }
   return nb::make_tuple(found.steps, found.lowest_curvature);
 }
 
 nb::tuple descend_any(nb::handle gram, nb::handle scores, nb::handle values, nb::handle caps, nb::handle signs,
-                      double objective, double smallest, double tol, double share, double floor,
-                      std::int64_t max_steps, std::int64_t at_once) {
+                      double objective, double smallest, double tol, double share, double floor, Index max_steps,
+                      Index at_once) {
   const auto descend_here = holds<float>(gram) ? descend_in<float> : descend_in<double>;
-  return descend_here(gram, scores, values, caps, signs, objective, smallest, tol, share, floor, max_steps, at_once);
+  return descend_here(gram, scores, values, caps, signs, objective, {smallest, tol, share, floor, max_steps}, at_once);
 }
 
 void exponentials_of(nb::handle values_given) {
   const auto values = checked<Vector<double>>(values_given, "values");
   const nb::gil_scoped_release released;
-  exponentials(values.data(), length(values));
+  loops().exponentials(values.data(), length(values));
 }
 
 void rbf_gram_of(nb::handle Z_given, nb::handle norms_given, nb::handle K_given) {
   const auto Z = checked<Matrix<const double>>(Z_given, "Z");
   const auto norms = checked<Vector<const double>>(norms_given, "norms");
   const auto K = checked<Matrix<double>>(K_given, "K");
-  const std::int64_t m = length(Z);
+  const Index m = length(Z);
   require(length(norms) == m, "norms must have an entry for each row of Z");
   require(length(K) == m, "K must have a row for each row of Z");
   require(length(K, 1) >= m, "K must have a column for each row of Z");
@@ -86,7 +83,7 @@ void rbf_gram_of(nb::handle Z_given, nb::handle norms_given, nb::handle K_given)
   rbf_gram(Z.data(), m, length(Z, 1), norms.data(), K.data(), length(K, 1));
 }
 
-void kth_least_of(nb::handle values_given, std::int64_t k, nb::handle out_given) {
+void kth_least_of(nb::handle values_given, Index k, nb::handle out_given) {
   const auto values = checked<Matrix<const double>>(values_given, "values");
   const auto out = checked<Vector<double>>(out_given, "out");
   require(length(out) == length(values), "out must have an entry for each row of values");
@@ -95,55 +92,36 @@ void kth_least_of(nb::handle values_given, std::int64_t k, nb::handle out_given)
   kth_least(values.data(), length(values), length(values, 1), k, out.data());
 }
 
-// The additive kernels, as they are for each type of numbers and of indices.
-struct Intersection {
-  template <class T, class Integer>
-  static void rows(const SparseRows<T, Integer>& left, const T* right, std::int64_t n_right, const Strided<T>& out) {
-    intersection_rows(left, right, n_right, out);
-  }
-};
-
-struct Chi2 {
-  template <class T, class Integer>
-  static void rows(const SparseRows<T, Integer>& left, const T* right, std::int64_t n_right, const Strided<T>& out) {
-    chi2_rows(left, right, n_right, out);
-  }
-};
-
-template <class Kernel, class T, class Integer>
-void additive_in(nb::handle indptr_given, nb::handle indices_given, nb::handle data_given, nb::handle right_given,
-                 nb::handle out_given) {
+template <class T, class Integer>
+void additive_in(Additive kernel, nb::handle indptr_given, nb::handle indices_given, nb::handle data_given,
+                 nb::handle right_given, nb::handle out_given) {
   const auto indptr = checked<Vector<const Integer>>(indptr_given, "indptr");
   const auto indices = checked<Vector<const Integer>>(indices_given, "indices");
   const auto data = checked<Vector<const T>>(data_given, "data");
   const auto right = checked<Matrix<const T>>(right_given, "right");
   const auto out = checked<StridedMatrix<T>>(out_given, "out");
-  const std::int64_t n_left = length(out), n_right = length(out, 1), d = length(right);
+  const Index n_left = length(out), n_right = length(out, 1), d = length(right);
   require(length(right, 1) == n_right, "out must have a column for each column of right");
   require(length(indptr) == n_left + 1, "indptr must have one entry more than out has rows");
   const Integer* const begins = indptr.data();
   const Integer* const columns = indices.data();
-  const std::int64_t stored = begins[n_left];
+  const Index stored = begins[n_left];
   require(begins[0] >= 0 && std::is_sorted(begins, begins + n_left + 1), "indptr must not fall, nor begin below 0");
   require(stored <= length(indices) && stored <= length(data), "indptr must not end beyond indices and data");
   require(std::all_of(columns + begins[0], columns + stored, [d](Integer k) { return k >= 0 && k < d; }),
           "indices must be those of rows of right");
   const nb::gil_scoped_release released;
-  Kernel::rows(SparseRows<T, Integer>{n_left, begins, columns, data.data()}, right.data(), n_right,
-               Strided<T>{out.data(), out.stride(0), out.stride(1)});
+  additive_rows(kernel, SparseRows<T, Integer>{n_left, begins, columns, data.data()}, right.data(), n_right,
+                Strided<T>{out.data(), out.stride(0), out.stride(1)});
 }
 
-template <class Kernel>
+template <Additive kernel>
 void additive_any(nb::handle indptr, nb::handle indices, nb::handle data, nb::handle right, nb::handle out) {
   using Short = std::int32_t;
-  using Long = std::int64_t;
-  if (holds<Short>(indptr)) {
-    const auto rows = holds<float>(data) ? additive_in<Kernel, float, Short> : additive_in<Kernel, double, Short>;
-    rows(indptr, indices, data, right, out);
-  } else {
-    const auto rows = holds<float>(data) ? additive_in<Kernel, float, Long> : additive_in<Kernel, double, Long>;
-    rows(indptr, indices, data, right, out);
-  }
+  const bool floats = holds<float>(data);
+  const auto rows = holds<Short>(indptr) ? (floats ? additive_in<float, Short> : additive_in<double, Short>)
+                                         : (floats ? additive_in<float, Index> : additive_in<double, Index>);
+  rows(kernel, indptr, indices, data, right, out);
 }
 
 constexpr const char* DESCEND = R"(Reduce the Dual's objective over n samples until the block's gap is small enough.
@@ -205,15 +183,9 @@ right : (d, n_right) of data's dtype
 out : (n_left, n_right) of data's dtype
 )";
 
-constexpr const char* CHI2 = R"(Write out[i, j] = sum_k 2 x_ik z_jk / (x_ik + z_jk) for CSR rows x >= 0 and z >= 0.
+constexpr const char* CHI2 = R"(Write out[i, j] = sum_k 2 x_ik z_jk / (x_ik + z_jk), where 0 / 0 is 0.
 
-Where both are 0, so is what is summed.
-
-indptr, indices, data : arrays of int32 or int64, and of float32 or float64
-    The rows x.
-right : (d, n_right) of data's dtype
-    z'.
-out : (n_left, n_right) of data's dtype
+Arguments are those of intersection_rows.
 )";
 
 void bind(nb::module_& m) {
@@ -224,9 +196,9 @@ void bind(nb::module_& m) {
         "tol"_a, "share"_a, "floor"_a, "max_steps"_a, nb::kw_only(), "at_once"_a = STEPS_AT_ONCE, DESCEND);
   m.def("exponentials", &exponentials_of, "values"_a, EXPONENTIALS);
   m.def("rbf_gram", &rbf_gram_of, "Z"_a, "norms"_a, "K"_a, RBF_GRAM);
-  m.def("intersection_rows", &additive_any<Intersection>, "indptr"_a, "indices"_a, "data"_a, "right"_a, "out"_a,
-        INTERSECTION);
-  m.def("chi2_rows", &additive_any<Chi2>, "indptr"_a, "indices"_a, "data"_a, "right"_a, "out"_a, CHI2);
+  m.def("intersection_rows", &additive_any<Additive::intersection>, "indptr"_a, "indices"_a, "data"_a, "right"_a,
+        "out"_a, INTERSECTION);
+  m.def("chi2_rows", &additive_any<Additive::chi2>, "indptr"_a, "indices"_a, "data"_a, "right"_a, "out"_a, CHI2);
   m.def("kth_least", &kth_least_of, "values"_a, "k"_a, "out"_a,
         "Write the k-th least of each row of values, (n, m), to out, (n,): arrays of float64.");
   m.def("instruction_sets", &available, "Return the instruction sets that this processor has, plainest first.");

@@ -8,6 +8,8 @@
 #include <string>
 #include <type_traits>
 
+#include "loops.h"
+
 namespace slabsvm {
 
 namespace nb = nanobind;
@@ -64,8 +66,8 @@ Array checked(nb::handle given, const char* name) {
 }
 
 template <class Array>
-std::int64_t length(const Array& array, int axis = 0) {
-  return static_cast<std::int64_t>(array.shape(axis));
+Index length(const Array& array, int axis = 0) {
+  return static_cast<Index>(array.shape(axis));
 }
 
 }  // namespace slabsvm

@@ -12,34 +12,32 @@
 // Dorronsoro 2021) unless a bound cut that one short.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include "loops.h"
 
 namespace slabsvm {
 
-template <class T>
 struct Descended {
-  std::int64_t steps;       // taken
-  double lowest_curvature;  // of any pair met; clearly negative only if K is indefinite
-  bool ended;               // the gap is small enough, or what is left of it is rounding; not stopped by max_steps
+  Index steps = 0;              // taken
+  double lowest_curvature = 0;  // of any pair met; clearly negative only if K is indefinite
 };
 
-// What a descent calls between slices. It throws to end the descent; an empty one does nothing.
+// Called now and then in long work, as between slices of a descent; throws what ends it, such as Ctrl-C.
 using Interrupt = std::function<void()>;
 
 // The steps of one slice times its samples: about a tenth of a second.
-constexpr std::int64_t STEPS_AT_ONCE = 20'000'000;
+constexpr Index STEPS_AT_ONCE = 20'000'000;
 
 // Descend on a block, whose scores and values are updated in place.
 //
-// objective: the Dual's objective over all samples, at the start. smallest: the size that the objective is taken for
-// when it is smaller still. tol, share: what to stop at, as above. floor: the least curvature that a step divides by.
+// objective: the Dual's objective over all samples, at the start. What to stop at is, as above, stop.tol and stop.share,
+// where the objective is taken for stop.smallest if it is smaller still, and steps are limited by stop.until. The least
+// curvature that a step divides by is stop.floor.
 //
 // A descent cut anywhere into slices is the whole one, to the last bit. One whose scores are no numbers ends.
 template <class T>
-Descended<T> descend(const Block<T>& block, double objective, double smallest, double tol, double share, double floor,
-                     std::int64_t max_steps, const Interrupt& interrupt, std::int64_t at_once = STEPS_AT_ONCE);
+Descended descend(const Block<T>& block, double objective, Stop stop, const Interrupt& interrupt,
+                  Index at_once = STEPS_AT_ONCE);
 
 }  // namespace slabsvm

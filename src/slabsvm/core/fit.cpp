@@ -6,8 +6,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "descent.h"
-
 namespace slabsvm {
 
 namespace {
@@ -135,14 +133,14 @@ class Solver {
   // Go down to a relative gap, or for so many steps.
   void descend(double tol, Index steps) {
     if (steps <= 0) return;
-    const Descended<double> went = descended(problem_, caps_, values_, scores_, tol, steps);
+    const Descended went = descended(problem_, caps_, values_, scores_, tol, steps);
     found_.steps += went.steps;
     found_.lowest_curvature = std::min(found_.lowest_curvature, went.lowest_curvature);
     correct_sums(problem_, values_);
     rescore();
   }
 
-  Descended<double> descended(const Problem& problem, const Doubles& caps, Doubles& values, const Doubles& scores,
+  Descended descended(const Problem& problem, const Doubles& caps, Doubles& values, const Doubles& scores,
                               double tol, Index steps) const {
     const double objective = objective_of(beta_of(problem, values), scores);
     // Scores matter up to a constant.
@@ -154,7 +152,7 @@ class Solver {
     const double signs[2] = {1.0, -1.0};
     const Block<double> block{problem.K, problem.stride, m_, problem.stride, problem.two ? 2 : 1,
                               shifted.data(), values.data(), caps.data(), signs};
-    return slabsvm::descend(block, objective, wanted_.smallest, tol, 0.0, wanted_.floor, steps, interrupt_);
+    return slabsvm::descend(block, objective, {wanted_.smallest, tol, 0.0, wanted_.floor, steps}, interrupt_);
   }
 
   double objective_of(const Doubles& beta, const Doubles& scores) const {

@@ -1,7 +1,7 @@
 // Blocks of kernels: the gram of the RBF, and the additive kernels of sparse rows; and what neighbours are told by.
 #pragma once
 
-#include <cstdint>
+#include "loops.h"
 
 namespace slabsvm {
 
@@ -10,15 +10,15 @@ namespace slabsvm {
 // Z: (m, d), rows less their centre, times sqrt(2 gamma). norms: (m,), halves of their squared lengths. K: (m, stride),
 // row-major; ones on the diagonal, zeros from column m on. m, d and stride are at most the largest int. Wants
 // lapack::load().
-void rbf_gram(const double* Z, std::int64_t m, std::int64_t d, const double* norms, double* K, std::int64_t stride);
+void rbf_gram(const double* Z, Index m, Index d, const double* norms, double* K, Index stride);
 
 // out_i = the k-th least of row i of values, (n, m), row-major, for k from 1 to m; NaN counts as the largest.
-void kth_least(const double* values, std::int64_t n, std::int64_t m, std::int64_t k, double* out);
+void kth_least(const double* values, Index n, Index m, Index k, double* out);
 
 // Rows of which only what is not zero is there: of row i, data[indptr[i]] to data[indptr[i + 1]], in those columns.
 template <class T, class Integer>
 struct SparseRows {
-  std::int64_t n;
+  Index n;
   const Integer* indptr;
   const Integer* columns;
   const T* data;
@@ -28,16 +28,15 @@ struct SparseRows {
 template <class T>
 struct Strided {
   T* data;
-  std::int64_t row_stride;
-  std::int64_t column_stride;
+  Index row_stride, column_stride;
 };
 
-// out_ij = sum_k min(x_ik, z_jk), for rows x >= 0 and right = z', (d, n_right), row-major, z >= 0.
-template <class T, class Integer>
-void intersection_rows(const SparseRows<T, Integer>& left, const T* right, std::int64_t n_right, const Strided<T>& out);
+// The additive kernels: sum_k min(x_ik, z_jk), and sum_k 2 x_ik z_jk / (x_ik + z_jk).
+enum class Additive { intersection, chi2 };
 
-// out_ij = sum_k 2 x_ik z_jk / (x_ik + z_jk), for rows x > 0 and right = z', (d, n_right), row-major, z >= 0.
+// out_ij = an additive kernel, for rows x >= 0 and right = z', (d, n_right), row-major, z >= 0.
 template <class T, class Integer>
-void chi2_rows(const SparseRows<T, Integer>& left, const T* right, std::int64_t n_right, const Strided<T>& out);
+void additive_rows(Additive kernel, const SparseRows<T, Integer>& left, const T* right, Index n_right,
+                   const Strided<T>& out);
 
 }  // namespace slabsvm

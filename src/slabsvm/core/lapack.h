@@ -3,9 +3,10 @@
 // SciPy gives pointers to the routines of the library that it carries (scipy.linalg.cython_blas and cython_lapack), so
 // that nothing is linked here, and what governs SciPy's threads (threadpoolctl) governs these calls too.
 //
-// Matrices are column-major, as in Fortran: a row-major matrix is its own transpose here. Vectors have no gaps. Each
-// routine is there for float and for double; its arguments are those of its Fortran text, by value.
+// Matrices are column-major, as in Fortran: a row-major matrix is its own transpose here.
 #pragma once
+
+#include <type_traits>
 
 namespace slabsvm::lapack {
 
@@ -13,56 +14,50 @@ namespace slabsvm::lapack {
 // std::runtime_error where SciPy lacks one.
 void load();
 
-// C = alpha op(A) op(B) + beta C, with C (m, n) and k columns of op(A).
-template <class T>
-void gemm(char ta, char tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
-          int ldc);
+// Fortran takes everything by pointer: integers as int, and numbers in the type of the arrays, T.
+template <class T, class Given>
+auto converted(Given given) {
+  if constexpr (std::is_pointer_v<Given> || std::is_same_v<Given, char>) return given;
+  else return static_cast<std::conditional_t<std::is_integral_v<Given>, int, T>>(given);
+}
 
-// y = alpha op(A) x + beta y, with A (m, n).
-template <class T>
-void gemv(char t, int m, int n, T alpha, const T* a, int lda, const T* x, T beta, T* y);
+template <class Value>
+const Value* pointer_to(const Value& value) { return &value; }
+template <class Value>
+Value* pointer_to(Value* const& value) { return value; }
 
-// y = alpha A x + beta y, with A (n, n) symmetric, of which one triangle is read.
-template <class T>
-void symv(char uplo, int n, T alpha, const T* a, int lda, const T* x, T beta, T* y);
+// A routine for arrays of float and for those of double. It is called with the arguments of its Fortran text, by value.
+template <int arguments>
+struct Routine {
+  const char* name;
+  void* of_floats = nullptr;
+  void* of_doubles = nullptr;
 
-// C = alpha A B + beta C, or alpha B A + beta C, with A symmetric, of which one triangle is read, and C (m, n).
-template <class T>
-void symm(char side, char uplo, int m, int n, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc);
+  template <class... Given>
+  void operator()(Given... given) const {
+    constexpr bool floats = (std::is_convertible_v<Given, const float*> || ...);
+    constexpr bool doubles = (std::is_convertible_v<Given, const double*> || ...);
+    static_assert(sizeof...(Given) == arguments && floats != doubles);
+    const auto call = [this](auto... values) {
+      using Function = void (*)(decltype(pointer_to(values))...);
+      reinterpret_cast<Function>(floats ? of_floats : of_doubles)(pointer_to(values)...);
+    };
+    call(converted<std::conditional_t<floats, float, double>>(given)...);
+  }
+};
 
-// One triangle of C = alpha A A' + beta C (trans = 'N', with A (n, k)), or of alpha A'A + beta C ('T', with A (k, n)).
-template <class T>
-void syrk(char uplo, char trans, int n, int k, T alpha, const T* a, int lda, T beta, T* c, int ldc);
-
-// B = alpha op(A)^-1 B, or alpha B op(A)^-1, with A triangular and B (m, n).
-template <class T>
-void trsm(char side, char uplo, char trans, char diag, int m, int n, T alpha, const T* a, int lda, T* b, int ldb);
-
-// B = alpha op(A) B, or alpha B op(A), with A triangular and B (m, n).
-template <class T>
-void trmm(char side, char uplo, char trans, char diag, int m, int n, T alpha, const T* a, int lda, T* b, int ldb);
-
-// The routines below return LAPACK's info: 0, or which pivot failed.
-
-// A's Cholesky factor, in place of that triangle of A.
-template <class T>
-int potrf(char uplo, int n, T* a, int lda);
-
-// B = A^-1 B, by the Cholesky factor of A.
-template <class T>
-int potrs(char uplo, int n, int nrhs, const T* a, int lda, T* b, int ldb);
-
-// A^-1 of a triangular A, in place.
-template <class T>
-int trtri(char uplo, char diag, int n, T* a, int lda);
-
-// L'L or U U', in place of the triangle.
-template <class T>
-int lauum(char uplo, int n, T* a, int lda);
-
-// B = A^-1 B by elimination with pivots, of which there are n; A is overwritten.
-template <class T>
-int gesv(int n, int nrhs, T* a, int lda, int* pivots, T* b, int ldb);
+inline Routine<13> gemm{"gemm"};
+inline Routine<11> gemv{"gemv"};
+inline Routine<10> symv{"symv"};
+inline Routine<12> symm{"symm"};
+inline Routine<10> syrk{"syrk"};
+inline Routine<11> trsm{"trsm"};
+inline Routine<11> trmm{"trmm"};
+inline Routine<5> potrf{"potrf"};
+inline Routine<8> potrs{"potrs"};
+inline Routine<6> trtri{"trtri"};
+inline Routine<5> lauum{"lauum"};
+inline Routine<8> gesv{"gesv"};
 
 // The lower triangle of (L L')^-1, in place of L, (n, n), lower triangular with no zero on its diagonal.
 //

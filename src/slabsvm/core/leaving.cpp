@@ -145,7 +145,7 @@ bool Leaving<T>::solve() {
       moving.push_back(table_.column(at));
       by.push_back(target_or_bound(at) - table_.beta[at]);
     }
-    combine(given.data(), moving.data(), by.data(), static_cast<int>(moving.size()), table_.width);
+    loops().of<T>().combine(given.data(), moving.data(), by.data(), static_cast<int>(moving.size()), table_.width);
   }
 
   Doubles system(size * size), right(size);
@@ -193,9 +193,9 @@ bool Leaving<T>::solve() {
     for (Index e = 0; e < size; ++e) system[c * size + e] *= rows[e] * weights[c];
   for (Index e = 0; e < size; ++e) right[e] *= rows[e];
   std::vector<int> pivots(size);
-  if (lapack::gesv(static_cast<int>(size), 1, system.data(), static_cast<int>(size), pivots.data(), right.data(),
-                   static_cast<int>(size)))
-    return false;
+  int failed;
+  lapack::gesv(size, 1, system.data(), size, pivots.data(), right.data(), size, &failed);
+  if (failed) return false;
   for (Index e = 0; e < size; ++e) {
     right[e] *= weights[e];
     if (!std::isfinite(right[e])) return false;
@@ -206,7 +206,7 @@ bool Leaving<T>::solve() {
     weights.push_back(1.0);
   }
   std::vector<T> moves(table_.width);
-  combine(moves.data(), columns.data(), weights.data(), static_cast<int>(columns.size()), table_.width);
+  loops().of<T>().combine(moves.data(), columns.data(), weights.data(), static_cast<int>(columns.size()), table_.width);
 
   rho_[0] = table_.rho[0] + double(moves[m]);
   rho_[1] = table_.rho[1] + double(moves[m + 1]);

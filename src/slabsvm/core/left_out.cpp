@@ -80,14 +80,14 @@ struct Rooms {
   // Whether nobody's state changes where a free sample's column is followed by an amount.
   bool hold(const Table<T>& table, const T* column, T amount) const {
     const Index f = table.f, m = table.m, *begins = table.begins;
-    if (least_sum(column, amount, below.data(), f) < -box_slack) return false;
-    if (least_sum(column, -amount, above.data(), f) < -box_slack) return false;
+    if (loops().of<T>().least_sum(column, amount, below.data(), f) < -box_slack) return false;
+    if (loops().of<T>().least_sum(column, -amount, above.data(), f) < -box_slack) return false;
     const T low = amount * column[m], high = amount * column[m + 1];
     const auto above_lower = [&](Index from, Index to) {
-      return least_sum(column + from, amount, from_lower.data() + from, to - from) >= low - plane_slack;
+      return loops().of<T>().least_sum(column + from, amount, from_lower.data() + from, to - from) >= low - plane_slack;
     };
     const auto below_upper = [&](Index from, Index to) {
-      return least_sum(column + from, -amount, to_upper.data() + from, to - from) >= -high - plane_slack;
+      return loops().of<T>().least_sum(column + from, -amount, to_upper.data() + from, to - from) >= -high - plane_slack;
     };
     // States 0, 2 and -2.
     const Index from = begins[1], to = begins[2];
@@ -97,7 +97,7 @@ struct Rooms {
     for (Index k = begins[3]; k < begins[4]; ++k)
       if (to_upper[k] - amount * column[k] > -high + plane_slack) return false;
     if (!table.problem.two) return true;
-    if (table.merged) return sum_above(column, amount, positive.data(), f) <= most_above;
+    if (table.merged) return loops().of<T>().sum_above(column, amount, positive.data(), f) <= most_above;
     return table.rho[1] - table.rho[0] + double(high - low) >= -double(plane_slack);
   }
 };
@@ -172,9 +172,8 @@ class Without {
     }
     if (found_.at_once == 0) return rest;
     std::vector<T> moved(PROBES * table_.width);
-    lapack::gemm('N', 'N', static_cast<int>(table_.width), PROBES, static_cast<int>(f), T(1), table_.column(0),
-                 static_cast<int>(table_.width), weights.data(), static_cast<int>(f), T(0), moved.data(),
-                 static_cast<int>(table_.width));
+    lapack::gemm('N', 'N', table_.width, PROBES, f, 1.0, table_.column(0), table_.width, weights.data(), f, 0.0,
+                 moved.data(), table_.width);
     for (int r = 0; r < PROBES; ++r) {
       const T* sum = moved.data() + r * table_.width;
       double* changes = certificate_.changes.data() + r * m;
@@ -210,8 +209,7 @@ class Without {
     if (checks_.empty()) {
       for (Index k = 0; k < CHECKS * m; ++k) checks_.push_back(certificate_.normal(certificate_.random));
       images_.resize(CHECKS * m);
-      lapack::symm('L', 'L', static_cast<int>(m), CHECKS, 1.0, problem_.K, static_cast<int>(problem_.stride),
-                   checks_.data(), static_cast<int>(m), 0.0, images_.data(), static_cast<int>(m));
+      lapack::symm('L', 'L', m, CHECKS, 1.0, problem_.K, problem_.stride, checks_.data(), m, 0.0, images_.data(), m);
     }
     double moves = 0;
     for (Index k = 0; k < m; ++k) moves = std::max(moves, std::abs(at.beta()[k] - table.near[k]));
@@ -342,8 +340,7 @@ class Without {
     Doubles changes(PROBES * m), images(PROBES * m);
     for (int r = 0; r < PROBES; ++r)
       for (Index k = 0; k < m; ++k) changes[r * m + table_.order[k]] = certificate_.changes[r * m + k];
-    lapack::symm('L', 'L', static_cast<int>(m), PROBES, 1.0, problem_.K, static_cast<int>(problem_.stride),
-                 changes.data(), static_cast<int>(m), 0.0, images.data(), static_cast<int>(m));
+    lapack::symm('L', 'L', m, PROBES, 1.0, problem_.K, problem_.stride, changes.data(), m, 0.0, images.data(), m);
     double worst = 0;
     for (int r = 0; r < PROBES; ++r)
       for (Index k = 0; k < m; ++k)

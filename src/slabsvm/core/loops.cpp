@@ -14,19 +14,7 @@
 
 namespace slabsvm {
 
-namespace baseline {
-extern const Loops LOOPS;
-}
-
 #ifdef SLABSVM_X86
-
-namespace avx2 {
-extern const Loops LOOPS;
-}
-
-namespace avx512 {
-extern const Loops LOOPS;
-}
 
 namespace {
 
@@ -83,15 +71,11 @@ std::vector<const Loops*> runnable() {
 #ifdef SLABSVM_X86
   const Answers basic(1, 0);
   const Answers extended(7, 0);
-  if (!all_of(basic.c, OSXSAVE | AVX | FMA)) {
-    return found;
-  }
+  if (!all_of(basic.c, OSXSAVE | AVX | FMA)) return found;
   const unsigned long long kept = kept_registers();
   if (all_of(kept, AVX_KEPT) && all_of(extended.b, AVX2)) {
     found.push_back(&avx2::LOOPS);
-    if (all_of(kept, AVX512_KEPT) && all_of(extended.b, AVX512)) {
-      found.push_back(&avx512::LOOPS);
-    }
+    if (all_of(kept, AVX512_KEPT) && all_of(extended.b, AVX512)) found.push_back(&avx512::LOOPS);
   }
 #endif
   return found;
@@ -99,15 +83,9 @@ std::vector<const Loops*> runnable() {
 
 }  // namespace
 
-namespace chosen {
-std::atomic<const Loops*> loops{&baseline::LOOPS};
-}
-
 std::vector<std::string> available() {
   std::vector<std::string> names;
-  for (const Loops* table : runnable()) {
-    names.emplace_back(table->name);
-  }
+  for (const Loops* table : runnable()) names.emplace_back(table->name);
   return names;
 }
 
@@ -115,7 +93,7 @@ void use(const std::string& name) {
   std::string names;
   for (const Loops* table : runnable()) {
     if (name == table->name) {
-      chosen::loops.store(table, std::memory_order_relaxed);
+      chosen.store(table, std::memory_order_relaxed);
       return;
     }
     names += (names.empty() ? "" : ", ") + std::string(table->name);
@@ -126,15 +104,11 @@ void use(const std::string& name) {
 
 void choose() {
   const char* forced = std::getenv("SLABSVM_INSTRUCTIONS");
-  if (forced != nullptr && *forced != '\0') {
-    try {
-      use(forced);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(std::string("SLABSVM_INSTRUCTIONS: ") + error.what());
-    }
-    return;
+  try {
+    use(forced != nullptr && *forced != '\0' ? forced : available().back());
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string("SLABSVM_INSTRUCTIONS: ") + error.what());
   }
-  chosen::loops.store(runnable().back(), std::memory_order_relaxed);
 }
 
 }  // namespace slabsvm

@@ -8,12 +8,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 namespace slabsvm {
+
+using Index = std::int64_t;
 
 // Reductions of a descent run over so many partial results side by side: a compiler vectorises this, and a plain
 // search for a minimum it does not. The padded length of every row is a multiple of it.
@@ -31,9 +34,9 @@ constexpr T FAR = std::numeric_limits<T>::max() / 4;
 template <class T>
 struct Block {
   const T* gram;        // K: n rows, each stride long
-  std::int64_t stride;  // at least padded
-  std::int64_t n;
-  std::int64_t padded;  // a multiple of LANES, at least n
+  Index stride;  // at least padded
+  Index n;
+  Index padded;  // a multiple of LANES, at least n
   int planes;           // 1 or 2
   T* scores;            // (padded,)
   double* values;       // (planes, n)
@@ -43,11 +46,8 @@ struct Block {
 
 // When a descent stops, as in descent.h.
 struct Stop {
-  double smallest;
-  double tol;
-  double share;
-  double floor;
-  std::int64_t until;  // steps in all
+  double smallest, tol, share, floor;
+  Index until;  // steps in all
 };
 
 // What one call of `advance` leaves to the next one, beside the block: arrays.
@@ -66,49 +66,61 @@ struct Course {
   double lowest_curvature = 0;  // of any pair met
   double target = 0;            // the gap to stop at, from that at the start
   double resolution = 0;        // a violation this small is rounding
-  std::int64_t steps = 0;
+  Index steps = 0;
   // The last direction: which multipliers it moves, and by how much. None where a bound cut its step short.
   int moved = 0;
-  std::int64_t sample[MOVED_AT_MOST] = {};
+  Index sample[MOVED_AT_MOST] = {};
   int plane[MOVED_AT_MOST] = {};
   double amount[MOVED_AT_MOST] = {};
 };
 
-// The loops on numbers of type T, float or double. What they compute stands below, where they are called by name.
+// The loops on numbers of type T, float or double.
 template <class T>
 struct LoopsOf {
+  // Go on with a descent until it has taken stop.until steps in all; return whether it has ended before.
   bool (*advance)(const Block<T>&, const Stop&, const Scratch<T>&, Course&);
-  void (*add_minima)(T* sums, T x, const T* z, std::int64_t n);    // sums_k += min(x, z_k)
-  void (*add_harmonic)(T* sums, T x, const T* z, std::int64_t n);  // sums_k += x z_k / (x + z_k), for x > 0, z >= 0
-  T (*least_sum)(const T* a, T factor, const T* b, std::int64_t n);
-  T (*sum_above)(const T* a, T factor, const T* b, std::int64_t n);
-  void (*combine)(T* out, const T* const* columns, const double* weights, int k, std::int64_t n);
+  void (*add_minima)(T* sums, T x, const T* z, Index n);      // sums_k += min(x, z_k)
+  void (*add_harmonic)(T* sums, T x, const T* z, Index n);    // sums_k += x z_k / (x + z_k), for x > 0, z >= 0
+  T (*least_sum)(const T* a, T factor, const T* b, Index n);  // min_k (factor a_k + b_k), or FAR
+  T (*sum_above)(const T* a, T factor, const T* b, Index n);  // sum_k max(0, factor a_k + b_k)
+  // out = sum_c weights_c columns_c, of k >= 1 columns; weights are rounded to T.
+  void (*combine)(T* out, const T* const* columns, const double* weights, int k, Index n);
 };
 
 // The loops of one instruction set.
 struct Loops {
   const char* name;
-  void (*exponentials)(double* values, std::int64_t n);
-  void (*rbf_row)(double* row, double own_norm, const double* norms, std::int64_t n);
+  // Replace n values, none of them positive, by their exponentials: exact to a few units of 1's rounding, and 0 below
+  // exp(-700).
+  void (*exponentials)(double* values, Index n);
+  // row_k = exp(min(0, row_k - own_norm - norms_k)) for n products of a row with others; norms are halves of squares.
+  void (*rbf_row)(double* row, double own_norm, const double* norms, Index n);
   LoopsOf<float> singles;
   LoopsOf<double> doubles;
 
   template <class T>
   const LoopsOf<T>& of() const {
-    if constexpr (std::is_same_v<T, float>) {
-      return singles;
-    } else {
-      return doubles;
-    }
+    if constexpr (std::is_same_v<T, float>) return singles;
+    else return doubles;
   }
 };
 
-namespace chosen {
-extern std::atomic<const Loops*> loops;
+namespace baseline {
+extern const Loops LOOPS;
 }
 
+namespace avx2 {
+extern const Loops LOOPS;
+}
+
+namespace avx512 {
+extern const Loops LOOPS;
+}
+
+inline std::atomic<const Loops*> chosen{&baseline::LOOPS};
+
 // The table in use.
-inline const Loops& loops() { return *chosen::loops.load(std::memory_order_relaxed); }
+inline const Loops& loops() { return *chosen.load(std::memory_order_relaxed); }
 
 // The instruction sets that this processor has, the plainest first: "baseline", and on x86-64 "avx2", "avx512".
 std::vector<std::string> available();
@@ -119,40 +131,5 @@ void use(const std::string& name);
 // Choose the best table, or the one that the environment variable SLABSVM_INSTRUCTIONS names; std::invalid_argument
 // as above.
 void choose();
-
-// --- The loops in use, by name. A factor is of the arrays' type.
-
-// Go on with a descent until it has taken stop.until steps in all; return whether it has ended before.
-template <class T>
-bool advance(const Block<T>& block, const Stop& stop, const Scratch<T>& scratch, Course& course) {
-  return loops().of<T>().advance(block, stop, scratch, course);
-}
-
-// Replace n values, none of them positive, by their exponentials: exact to a few units of 1's rounding, and 0 below
-// exp(-700).
-inline void exponentials(double* values, std::int64_t n) { loops().exponentials(values, n); }
-
-// row_k = exp(min(0, row_k - own_norm - norms_k)) for n products of a row with others; norms are halves of squares.
-inline void rbf_row(double* row, double own_norm, const double* norms, std::int64_t n) {
-  loops().rbf_row(row, own_norm, norms, n);
-}
-
-// min_k (factor a_k + b_k); FAR where n is 0, or all are more.
-template <class T>
-T least_sum(const T* a, std::type_identity_t<T> factor, const T* b, std::int64_t n) {
-  return loops().of<T>().least_sum(a, factor, b, n);
-}
-
-// sum_k max(0, factor a_k + b_k)
-template <class T>
-T sum_above(const T* a, std::type_identity_t<T> factor, const T* b, std::int64_t n) {
-  return loops().of<T>().sum_above(a, factor, b, n);
-}
-
-// out = sum_c weights_c columns_c, of k >= 1 columns; weights are rounded to T.
-template <class T>
-void combine(T* out, const T* const* columns, const double* weights, int k, std::int64_t n) {
-  loops().of<T>().combine(out, columns, weights, k, n);
-}
 
 }  // namespace slabsvm

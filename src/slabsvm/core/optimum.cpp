@@ -54,7 +54,8 @@ bool factor(const Problem& problem, const States& states, bool merged, Face<T>& 
       }
       column[a] += static_cast<T>(problem.delta);
     }
-    const int failed = lapack::potrf('L', f, face.factor.data(), f);
+    int failed;
+    lapack::potrf('L', f, face.factor.data(), f, &failed);
     if (failed) {
       face.free.clear();
       return false;
@@ -67,7 +68,8 @@ bool factor(const Problem& problem, const States& states, bool merged, Face<T>& 
   std::vector<T> border(static_cast<std::size_t>(planes) * f);
   for (int p = 0; p < planes; ++p)
     for (Index a = 0; a < f; ++a) border[p * f + a] = face.planes_of[a] == p;
-  lapack::potrs('L', f, planes, face.factor.data(), f, border.data(), f);
+  int info;  // of a factor that is there, always 0
+  lapack::potrs('L', f, planes, face.factor.data(), f, border.data(), f, &info);
   face.h.assign(border.begin(), border.end());
   std::fill(face.S, face.S + 4, 0.0);
   for (int p = 0; p < planes; ++p)
@@ -110,8 +112,8 @@ bool solve_on(const Problem& problem, const States& states, bool merged, Optimum
     const double unit = largest > 0 ? largest : 1.0;
     for (Index a = 0; a < f; ++a)
       right[a] = static_cast<T>((rho[face.planes_of[a]] - at.scores[face.free[a]]) / unit);
-    const int size = static_cast<int>(f);
-    lapack::potrs('L', size, 1, face.factor.data(), size, right.data(), size);
+    int info;
+    lapack::potrs('L', f, 1, face.factor.data(), f, right.data(), f, &info);
     double step[2] = {missing[0], missing[1]};
     for (Index a = 0; a < f; ++a) step[face.planes_of[a]] -= unit * double(right[a]);
     if (!solve_small(face.S, face.planes, step)) return false;

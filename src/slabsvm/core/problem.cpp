@@ -169,7 +169,7 @@ void compute_scores(const Problem& problem, const double* beta, double* scores) 
     return;
   }
   std::copy(problem.linear, problem.linear + problem.m, scores);
-  lapack::symv('L', static_cast<int>(problem.m), 1.0, problem.K, static_cast<int>(problem.stride), beta, 1.0, scores);
+  lapack::symv('L', problem.m, 1.0, problem.K, problem.stride, beta, 1, 1.0, scores, 1);
 }
 
 }  // namespace slabsvm

@@ -27,17 +27,15 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <vector>
+
+#include "descent.h"
 
 namespace slabsvm {
 
-using Index = std::int64_t;
 using State = signed char;
 using States = std::vector<State>;
 using Doubles = std::vector<double>;
-// Called now and then in long work; throws what ends it, such as Ctrl-C.
-using Interrupt = std::function<void()>;
 
 // A sample that leaves: its multiplier is fixed at what it was given, and its state is not judged.
 constexpr State OUT = 9;

@@ -62,9 +62,8 @@ Table<T>::Table(const Problem& problem, Optimum<T>& optimum, const Interrupt& in
   other_columns_.resize(b);
 
   // The inverse of K_FF, in the factor's memory, is of free samples in the order of the face.
-  const int ff = static_cast<int>(f), bb = static_cast<int>(b), ww = static_cast<int>(width);
   std::vector<T>& inverse = optimum.face.factor;
-  lapack::inverse_from_factor(inverse.data(), ff, ff);
+  lapack::inverse_from_factor(inverse.data(), static_cast<int>(f), static_cast<int>(f));
   interrupt();
   std::vector<Index> in_face(f);
   {
@@ -103,8 +102,8 @@ Table<T>::Table(const Problem& problem, Optimum<T>& optimum, const Interrupt& in
       const double* row = problem.K + order[k] * problem.stride;
       for (Index j = 0; j < b; ++j) across_[k * b + j] = static_cast<T>(row[order[f + j]]);
     }
-    lapack::gemm('N', 'N', bb, ff, ff, T(1), across_.data(), bb, free_columns_.data(), ww, T(0),
-                 free_columns_.data() + f, ww);
+    lapack::gemm('N', 'N', b, f, f, 1.0, across_.data(), b, free_columns_.data(), width, 0.0,
+                 free_columns_.data() + f, width);
   }
   interrupt();
   sums_.assign(2 * width, T(0));
@@ -115,7 +114,7 @@ Table<T>::Table(const Problem& problem, Optimum<T>& optimum, const Interrupt& in
       column[k] = static_cast<T>(H_[p * f + k]);
       free_columns_[k * width + m + q] = static_cast<T>(-H_[p * f + k]);
     }
-    if (b > 0) lapack::gemv('N', bb, ff, T(1), across_.data(), bb, column, T(0), column + f);
+    if (b > 0) lapack::gemv('N', b, f, 1.0, across_.data(), b, column, 1, 0.0, column + f, 1);
     for (int r = 0; r < 2; ++r) {
       const int s = planes_ == 1 ? 0 : r;
       column[m + r] = static_cast<T>(corner[s * planes_ + p] - (s == p ? lift : 0.0));
@@ -140,8 +139,7 @@ const T* Table<T>::column(Index at) {
   const double* row = problem.K + order[at] * problem.stride;
   for (Index j = 0; j < b; ++j) found[f + j] = static_cast<T>(row[order[f + j]]);
   found[at] += static_cast<T>(problem.delta);
-  const int rows = static_cast<int>(b);
-  lapack::gemv('N', rows, static_cast<int>(f), T(-1), across_.data(), rows, x.data(), T(1), found.data() + f);
+  lapack::gemv('N', b, f, -1.0, across_.data(), b, x.data(), 1, 1.0, found.data() + f, 1);
   for (int q = 0; q < 2; ++q) found[m + q] = static_cast<T>(by_plane[planes_ == 1 ? 0 : q]);
   return found.data();
 }
