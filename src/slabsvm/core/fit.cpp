@@ -48,36 +48,67 @@ constexpr Index FEW_STEPS = 20;
 // A gap of less than this share of what is allowed is none; so many multiplications go into a refit's optimum.
 constexpr double TRIFLE = 1e-7, REFIT_CLIMBING = 2e8;
 
-// How much mass both planes hold of the same samples.
-double shared_by(const Problem& problem, const Doubles& values) {
+// Multipliers, (P, m), and their scores.
+struct Solution {
+  Doubles values, scores;
+};
+
+double objective_of(const Problem& problem, const Doubles& beta, const Doubles& scores) {
+  double objective = 0;
+  for (Index j = 0; j < problem.m; ++j) objective += 0.5 * beta[j] * (scores[j] + problem.linear[j]);
+  return objective;
+}
+
+double objective_of(const Problem& problem, const Solution& at) {
+  return objective_of(problem, beta_of(problem, at.values), at.scores);
+}
+
+// The duality gap for some offsets, or with each plane's amid what it may be: a sample above its plane should have no
+// multiplier, and one below be at its cap.
+double gap_of(const Problem& problem, const Solution& at, const double* rho = nullptr) {
+  double gap = 0;
+  for (int plane = 0; plane < problem.planes; ++plane) {
+    const double sign = sign_of(plane), *scores = at.scores.data();
+    const double *values = at.values.data() + plane * problem.m, *caps = problem.caps.data() + plane * problem.m;
+    double low = std::numeric_limits<double>::max(), high = -low;
+    for (Index j = 0; j < problem.m && rho == nullptr; ++j) {
+      if (values[j] < caps[j]) low = std::min(low, sign * scores[j]);
+      if (values[j] > 0) high = std::max(high, sign * scores[j]);
+    }
+    const double offset = rho != nullptr ? sign * rho[plane] : low > high ? high : 0.5 * (low + high);
+    for (Index j = 0; j < problem.m; ++j) {
+      const double above = sign * scores[j] - offset;
+      gap += (above > 0 ? values[j] : values[j] - caps[j]) * above;
+    }
+  }
+  return gap;
+}
+
+// Whether planes seem to be merged: by how much mass both hold of the same samples.
+bool seem_merged(const Problem& problem, const Doubles& values) {
   double sum = 0;
-  for (Index j = 0; j < problem.m && problem.two; ++j) sum += std::min(values[j], values[problem.m + j]);
-  return sum;
+  for (Index j = 0; j < problem.m && problem.planes == 2; ++j) sum += std::min(values[j], values[problem.m + j]);
+  return problem.planes == 1 || sum > SHARED * problem.totals[0];
 }
 
 // The states that multipliers show, of planes that are merged or apart.
 States states_of(const Problem& problem, const Doubles& beta, bool merged) {
-  States states(problem.m);
+  States states{std::vector<State>(problem.m), merged};
   for (Index j = 0; j < problem.m; ++j) {
-    const double cap1 = problem.caps[0][j], cap2 = problem.caps[1][j], room = ROUNDING * (cap1 + cap2);
+    const double cap1 = problem.caps[j], cap2 = problem.caps[problem.m + j], room = ROUNDING * (cap1 + cap2);
     const State between = merged ? 1 : beta[j] > room ? 1 : beta[j] < -room ? -1 : 0;
     states[j] = beta[j] >= cap1 - room ? 2 : beta[j] <= -cap2 + room && (merged || cap2 > 0) ? -2 : between;
   }
   return states;
 }
 
-// A fit on its way: values_ are multipliers, and scores_ their scores.
+// A fit on its way, which has come to at_.
 class Solver {
  public:
   Solver(Problem problem, const Wanted& wanted, const Interrupt& interrupt)
       : problem_(std::move(problem)), wanted_(wanted), interrupt_(interrupt), m_(problem_.m) {
-    double diagonal = 0;
-    for (Index j = 0; j < m_; ++j) diagonal += problem_.K[j * problem_.stride + j] / double(m_);
-    diagonal_ = diagonal;
-    rounding_ = LARGEST_ROUNDING * diagonal * std::pow(problem_.totals[0] + problem_.totals[1], 2);
-    caps_.assign(problem_.caps[0], problem_.caps[0] + m_);
-    if (problem_.two) caps_.insert(caps_.end(), problem_.caps[1], problem_.caps[1] + m_);
-    scores_.resize(m_);
+    for (Index j = 0; j < m_; ++j) diagonal_ += problem_.diagonal(j) / double(m_);
+    rounding_ = LARGEST_ROUNDING * diagonal_ * std::pow(problem_.totals[0] + problem_.totals[1], 2);
     problem_.exactly = GOAL * wanted_.tol < ROUNDING;
   }
 
@@ -85,11 +116,11 @@ class Solver {
     start();
     const bool limited = wanted_.max_steps >= 0;
     if (limited || !wanted_.optimum) descend(GOAL * wanted_.tol, limited ? wanted_.max_steps : most_steps());
-    const bool unfinished = limited && gap() > wanted_.tol * size_of_objective();
+    const bool unfinished = limited && gap_of(problem_, at_) > wanted_.tol * counted(objective_of(problem_, at_));
     if (unfinished || !wanted_.optimum || !found_optimum(limited)) {
-      found_.multipliers = std::move(values_);
-      found_.scores = std::move(scores_);
-      if (wanted_.left_out) one_by_one(unfinished);
+      found_.multipliers = std::move(at_.values);
+      found_.scores = std::move(at_.scores);
+      if (!wanted_.sets.begins.empty()) one_by_one(unfinished);
     }
     return std::move(found_);
   }
@@ -97,76 +128,84 @@ class Solver {
  private:
   Index most_steps() const { return static_cast<Index>(wanted_.most_work / double(m_)) + 1; }
 
-  // Go on to the optimum, or if it is not found down to half of tol; return whether it was. With a limit of steps the
-  // descent has come to its end already.
-  bool found_optimum(bool limited) {
-    if (limited) return pivoted();
-    if (problem_.two) {
-      descend(GAPS[0], m_);
-      if (share_free() > EQUAL && from_equal()) return true;
-    }
-    for (std::size_t stage = 0; stage < std::size(GAPS); ++stage) {
-      const Index before = found_.steps;
-      descend(GAPS[stage], std::min(STEPS * m_, most_steps() - found_.steps));
-      if ((stage == 0 || found_.steps > before) && pivoted()) return true;
-    }
-    descend(GOAL * wanted_.tol, most_steps() - found_.steps);
-    return false;
+  // What an objective counts for where gaps are relative to it.
+  double counted(double objective) const { return std::max(std::abs(objective), wanted_.smallest); }
+
+  // What gaps are relative to: the objective, or what is left of the largest one without what all samples have in
+  // common.
+  double size_of(double objective) const {
+    const double total = problem_.totals[0] + problem_.totals[1];
+    return std::min(counted(objective), spread_ * total * total);
   }
 
-  void rescore() { compute_scores(problem_, beta_of(problem_, values_).data(), scores_.data()); }
+  // The gap of an optimum.
+  double allowed(double objective) const {
+    return std::min(OPTIMAL, GOAL * wanted_.tol) * size_of(objective) + rounding_;
+  }
 
   // The lowest scores under the mean of all samples hold the planes at first.
   void start() {
-    const Doubles mean(m_, (problem_.totals[0] - problem_.totals[1]) / double(m_));
-    compute_scores(problem_, mean.data(), scores_.data());
-    double sum = 0;
-    for (Index j = 0; j < m_; ++j) sum += scores_[j] - problem_.linear[j];
-    if (!std::isfinite(sum)) throw std::invalid_argument("K and linear must be finite");
     const double total = problem_.totals[0] - problem_.totals[1];
+    const Doubles scores = scores_of(problem_, Doubles(m_, total / double(m_)));
+    double sum = 0;
+    for (Index j = 0; j < m_; ++j) sum += scores[j] - problem_.linear[j];
+    if (!std::isfinite(sum)) throw std::invalid_argument("K and linear must be finite");
     const double common = total != 0 ? sum / (double(m_) * total) : 0.0;
     spread_ = std::max(diagonal_ - common, LEAST_SPREAD * diagonal_);
-    values_ = linear_minimiser(problem_, scores_.data());
+    at_.values = linear_minimiser(problem_, scores);
     rescore();
   }
+
+  void rescore() { at_.scores = scores_of(problem_, beta_of(problem_, at_.values)); }
 
   // Go down to a relative gap, or for so many steps.
   void descend(double tol, Index steps) {
     if (steps <= 0) return;
-    const Descended went = descended(problem_, caps_, values_, scores_, tol, steps);
+    const Descended went = descended(problem_, at_, tol, steps);
     found_.steps += went.steps;
     found_.lowest_curvature = std::min(found_.lowest_curvature, went.lowest_curvature);
-    correct_sums(problem_, values_);
+    correct_sums(problem_, at_.values);
     rescore();
   }
 
-  Descended descended(const Problem& problem, const Doubles& caps, Doubles& values, const Doubles& scores,
-                              double tol, Index steps) const {
-    const double objective = objective_of(beta_of(problem, values), scores);
+  // Descend with the multipliers of a solution; its scores stay as they are.
+  Descended descended(const Problem& problem, Solution& at, double tol, Index steps) const {
     // Scores matter up to a constant.
-    Doubles shifted(scores);
+    Doubles shifted(at.scores);
     std::nth_element(shifted.begin(), shifted.begin() + m_ / 2, shifted.end());
     const double middle = shifted[m_ / 2];
     shifted.assign(problem.stride, 0.0);
-    for (Index j = 0; j < m_; ++j) shifted[j] = scores[j] - middle;
+    for (Index j = 0; j < m_; ++j) shifted[j] = at.scores[j] - middle;
     const double signs[2] = {1.0, -1.0};
-    const Block<double> block{problem.K, problem.stride, m_, problem.stride, problem.two ? 2 : 1,
-                              shifted.data(), values.data(), caps.data(), signs};
-    return slabsvm::descend(block, objective, {wanted_.smallest, tol, 0.0, wanted_.floor, steps}, interrupt_);
+    const Block<double> block{problem.K, problem.stride, m_, problem.stride, problem.planes,
+                              shifted.data(), at.values.data(), problem.caps.data(), signs};
+    return slabsvm::descend(block, objective_of(problem, at), {wanted_.smallest, tol, 0.0, wanted_.floor, steps},
+                            interrupt_);
   }
 
-  double objective_of(const Doubles& beta, const Doubles& scores) const {
-    double objective = 0;
-    for (Index j = 0; j < m_; ++j) objective += 0.5 * beta[j] * (scores[j] + problem_.linear[j]);
-    return objective;
+  // Go on to the optimum, or if it is not found down to half of tol; return whether it was. With a limit of steps the
+  // descent has come to its end already.
+  bool found_optimum(bool limited) {
+    if (limited) return pivoted();
+    if (problem_.planes == 2) {
+      descend(GAPS[0], m_);
+      if (share_free() > EQUAL && from_equal()) return true;
+    }
+    for (const double gap : GAPS) {
+      const Index before = found_.steps;
+      descend(gap, std::min(STEPS * m_, most_steps() - found_.steps));
+      if ((gap == GAPS[0] || found_.steps > before) && pivoted()) return true;
+    }
+    descend(GOAL * wanted_.tol, most_steps() - found_.steps);
+    return false;
   }
 
   double share_free() const {
     Index free = 0;
     for (Index j = 0; j < m_; ++j) {
       bool is = false;
-      for (Index k = j; k < static_cast<Index>(values_.size()); k += m_)
-        is = is || (values_[k] > 0 && values_[k] < caps_[k]);
+      for (Index k = j; k < problem_.planes * m_; k += m_)
+        is = is || (at_.values[k] > 0 && at_.values[k] < problem_.caps[k]);
       free += is;
     }
     return double(free) / double(m_);
@@ -175,49 +214,48 @@ class Solver {
   // Look for the optimum from where the descent has come to, planes first as they seem to be.
   bool pivoted() {
     // At a gap of rounding little is left to find: where samples are one point, states go in circles.
-    climbing_ = std::min(climbing_, gap() <= NO_GAP * size_of(size_of_objective()) ? LITTLE_CLIMBING : MOST_CLIMBING);
-    const bool first = !problem_.two || shared_by(problem_, values_) > SHARED * problem_.totals[0];
-    const bool was = problem_.exactly;
-    if (climbed(first) || (problem_.two && climbed(!first))) return true;
+    const bool no_gap = gap_of(problem_, at_) <= NO_GAP * size_of(objective_of(problem_, at_));
+    climbing_ = std::min(climbing_, no_gap ? LITTLE_CLIMBING : MOST_CLIMBING);
+    const bool first = seem_merged(problem_, at_.values), was = problem_.exactly;
+    if (climbed(first) || (problem_.planes == 2 && climbed(!first))) return true;
     return problem_.exactly && !was && pivoted();
   }
 
   // Find the optimum and take it.
   bool climbed(bool merged) {
-    const Doubles beta = beta_of(problem_, values_);
-    States states = states_of(problem_, beta, merged);
-    steady(problem_, beta, scores_);
+    const Doubles beta = beta_of(problem_, at_.values);
+    const States states = states_of(problem_, beta, merged);
+    steady(problem_, at_);
     if (m_ > SINGLE) {
-      if (const auto done = optimum_in_single(states, merged, MOST_FACTORS)) return *done;
+      if (const auto done = optimum_in_single(states, MOST_FACTORS)) return *done;
       problem_.near = beta;
     }
     Optimum<double> at;
-    const bool found = climb(problem_, states, merged, climbing_, at);
+    const bool found = climb(problem_, states, climbing_, at);
     climbing_ -= at.work;
-    if (!found) keep(problem_.near);
+    if (!found) keep(solution_of(problem_, problem_.near));
     return found && finish(at);
   }
 
   // From equal scores: all samples are free in one plane.
   bool from_equal() {
-    steady(problem_, beta_of(problem_, values_), scores_);
-    const States states(m_, 1);
+    steady(problem_, at_);
+    const States states{std::vector<State>(m_, 1), true};
     if (m_ > SINGLE)
-      if (const auto done = optimum_in_single(states, true, MOST_FROM_EQUAL)) return *done;
+      if (const auto done = optimum_in_single(states, MOST_FROM_EQUAL)) return *done;
     Optimum<double> at;
-    const bool found = find_optimum<double>(problem_, states, true, MOST_FROM_EQUAL, at, interrupt_);
+    const bool found = find_optimum<double>(problem_, states, MOST_FROM_EQUAL, at, interrupt_);
     found_.factors += at.factors;
     return found && finish(at);
   }
 
   // With factors in float32: whether the optimum was found and taken; nothing where float64 is needed.
-  std::optional<bool> optimum_in_single(const States& states, bool merged, int most) {
+  std::optional<bool> optimum_in_single(const States& states, int most) {
     Optimum<float> at;
-    const bool found = find_optimum<float>(problem_, states, merged, most, at, interrupt_);
+    const bool found = find_optimum<float>(problem_, states, most, at, interrupt_);
     found_.factors += at.factors;
     // Paths between planes that are apart need float64.
-    if (!found || !at.merged || at.face.least_pivot <= LEAST_SINGLE_PIVOT) return {};
-    if (!take(at)) return {};
+    if (!found || !at.states.merged || at.face.least_pivot <= LEAST_SINGLE_PIVOT || !take(at)) return {};
     if (!leave_out(at) || (found_.left_out.certificate <= SINGLE_ERROR && found_.left_out.refitted == 0)) return true;
     found_.optimal = false;
     found_.left_out = {};
@@ -230,31 +268,19 @@ class Solver {
     return true;
   }
 
-  // What gaps are relative to: the objective, or what is left of the largest one without what all samples have in
-  // common.
-  double size_of(double objective) const {
-    const double total = problem_.totals[0] + problem_.totals[1];
-    return std::min(std::max(std::abs(objective), wanted_.smallest), spread_ * total * total);
-  }
-
-  // The gap of an optimum.
-  double allowed(double objective) const {
-    return std::min(OPTIMAL, GOAL * wanted_.tol) * size_of(objective) + rounding_;
-  }
-
   // Set what is added to K near some multipliers.
-  void steady(Problem& problem, Doubles beta, const Doubles& scores) const {
+  void steady(Problem& problem, const Solution& at) const {
+    problem.near = beta_of(problem, at.values);
     double room = 0, square = 0;
     for (Index j = 0; j < m_; ++j) {
-      room += problem.caps[0][j] + problem.caps[1][j];
-      square += beta[j] * beta[j];
+      room += problem.caps[j] + problem.caps[m_ + j];
+      square += problem.near[j] * problem.near[j];
     }
-    const double objective = objective_of(beta, scores);
+    const double objective = objective_of(problem, problem.near, at.scores);
     const double share = ADDED * size_of(objective) / std::max(square, 1e-300);
     problem.steadier = std::clamp(share, LEAST_STEADY * spread_, MOST_STEADY * spread_);
     problem.delta = added(problem, 0);
     problem.centred = allowed(objective) / room;
-    problem.near = std::move(beta);
   }
 
   // What is added to K: at first hardly anything, where states go in circles or K is nearly singular a share of the
@@ -265,318 +291,217 @@ class Solver {
 
   // Go to the optimum from some states; return whether it was found. As what the term is measured from comes nearer to
   // the optimum, less is added again.
-  bool climb(Problem& problem, States states, bool merged, double budget, Optimum<double>& at) {
+  bool climb(Problem& problem, States states, double budget, Optimum<double>& at) {
     int level = 0;
-    at.work = 0;
     while (at.work <= budget && level <= HIGHEST) {
       const Doubles near = problem.near;
       problem.delta = added(problem, level);
-      at.states.clear();
-      const bool found = find_optimum<double>(problem, states, merged, MOST_FACTORS, at, interrupt_);
+      at.states = {};
+      const bool found = find_optimum<double>(problem, states, MOST_FACTORS, at, interrupt_);
       found_.factors += at.factors;
       const bool dependent = level == 0 && at.face.least_pivot * diagonal_ < LEAST_PIVOT * spread_;
-      if (found && !dependent) {
-        return eased(problem, level, at);
-      }
-      if (at.states.empty()) {
+      if (found && !dependent) return eased(problem, level, at);
+      if (at.states.size() == 0) {
         problem.near = near;
         ++level;
         continue;
       }
-      states = at.states, merged = at.merged;
+      states = at.states;
       level = dependent ? 1 : std::max(level - 1, 0);
     }
     return false;
   }
 
-  // Go on from some multipliers, if they are better than those that the descent has come to.
-  void keep(const Doubles& beta) {
-    Doubles multipliers = multipliers_of(problem_, beta);
-    if (multipliers.empty()) return;
-    Doubles scores(m_);
-    const Doubles kept = beta_of(problem_, multipliers);
-    compute_scores(problem_, kept.data(), scores.data());
-    if (objective_of(kept, scores) >= objective_of(beta_of(problem_, values_), scores_)) return;
-    values_ = std::move(multipliers);
-    scores_ = std::move(scores);
-  }
-
   // With the optimum at hand, find it with as little added to K as that allows: what leaves it is moved less.
   bool eased(Problem& problem, int level, Optimum<double>& at) {
-    if (level <= 1) return true;
     const States states = at.states;
-    const bool merged = at.merged;
-    const Doubles beta = at.beta;
-    for (int lower = 1; lower <= level; ++lower) {
+    const Doubles beta = at.at.beta;
+    for (int lower = 1; level > 1 && lower <= level; ++lower) {
       problem.delta = added(problem, lower);
       problem.near = beta;
       const int most = lower < level ? EASED_FACTORS : MOST_FACTORS;
-      if (find_optimum<double>(problem, states, merged, most, at, interrupt_)) return true;
+      if (find_optimum<double>(problem, states, most, at, interrupt_)) return true;
     }
-    return false;
+    return level <= 1;
+  }
+
+  // The multipliers that a beta stands for, and their scores; nothing where samples have no room for them.
+  static std::optional<Solution> solution_of(const Problem& problem, const Doubles& beta) {
+    Solution found{multipliers_of(problem, beta), {}};
+    if (found.values.empty()) return {};
+    found.scores = scores_of(problem, beta_of(problem, found.values));
+    return found;
+  }
+
+  // Go on from a solution, if it is better than where the descent has come to.
+  void keep(std::optional<Solution> found) {
+    if (found && objective_of(problem_, *found) < objective_of(problem_, at_)) at_ = std::move(*found);
   }
 
   // Take the optimum, if its gap is that of one; else the descent goes on from there, if that is better.
   template <class T>
   bool take(const Optimum<T>& at) {
-    Doubles multipliers = multipliers_of(problem_, at.beta);
-    if (multipliers.empty()) return false;
-    Doubles scores(m_);
-    const Doubles beta = beta_of(problem_, multipliers);
-    compute_scores(problem_, beta.data(), scores.data());
-    const double objective = objective_of(beta, scores);
-    if (gap_at(multipliers, scores, at.rho) > allowed(objective)) {
-      if (objective < objective_of(beta_of(problem_, values_), scores_)) {
-        values_ = std::move(multipliers);
-        scores_ = std::move(scores);
-      }
+    std::optional<Solution> found = solution_of(problem_, at.at.beta);
+    if (!found) return false;
+    const double objective = objective_of(problem_, *found);
+    if (gap_of(problem_, *found, at.at.rho) > allowed(objective)) {
+      keep(std::move(found));
       problem_.exactly = problem_.exactly || std::abs(objective) <= wanted_.smallest;
       return false;
     }
-    found_.multipliers = std::move(multipliers);
-    found_.scores = std::move(scores);
+    found_.multipliers = std::move(found->values);
+    found_.scores = std::move(found->scores);
     found_.optimal = true;
-    found_.merged = at.merged;
+    found_.merged = at.states.merged;
     return true;
-  }
-
-  // What the objective counts for where gaps are relative to it.
-  double size_of_objective() const {
-    return std::max(std::abs(objective_of(beta_of(problem_, values_), scores_)), wanted_.smallest);
-  }
-
-  // The duality gap of where the descent has come to.
-  double gap() const { return gap_of(problem_, caps_, values_, scores_); }
-
-  // The duality gap of multipliers: each plane's offset is amid what it may be.
-  double gap_of(const Problem& problem, const Doubles& limits, const Doubles& values, const Doubles& scores) const {
-    double gap = 0;
-    for (int plane = 0; plane < (problem.two ? 2 : 1); ++plane) {
-      const double sign = plane == 0 ? 1.0 : -1.0;
-      double low = std::numeric_limits<double>::max(), high = -low;
-      for (Index j = 0; j < m_; ++j) {
-        const Index k = plane * m_ + j;
-        if (values[k] < limits[k]) low = std::min(low, sign * scores[j]);
-        if (values[k] > 0) high = std::max(high, sign * scores[j]);
-      }
-      const double rho = low > high ? high : 0.5 * (low + high);
-      for (Index j = 0; j < m_; ++j) {
-        const Index k = plane * m_ + j;
-        const double above = sign * scores[j] - rho;
-        gap += (above > 0 ? values[k] : values[k] - limits[k]) * above;
-      }
-    }
-    return gap;
-  }
-
-  // The duality gap for these offsets: a sample above its plane should have no multiplier, and one below be at its cap.
-  double gap_at(const Doubles& multipliers, const Doubles& scores, const double* rho) const {
-    double gap = 0;
-    for (int plane = 0; plane < (problem_.two ? 2 : 1); ++plane)
-      for (Index j = 0; j < m_; ++j) {
-        const double above = (plane == 0 ? 1.0 : -1.0) * (scores[j] - rho[plane]);
-        const double value = multipliers[plane * m_ + j];
-        gap += (above > 0 ? value : value - problem_.caps[plane][j]) * above;
-      }
-    return gap;
   }
 
   template <class T>
   bool leave_out(Optimum<T>& at) {
-    if (!wanted_.left_out) return false;
-    if (degenerate()) {
-      give_own_scores();
-      return false;
-    }
-    orders_[0].clear(), orders_[1].clear();
+    if (wanted_.sets.begins.empty()) return false;
+    if (gave_own_scores(sets_at(at.at.beta))) return false;
     const Refit hand_on = [this](const std::vector<Index>& leaving) {
       Rest rest = rest_of(leaving);
-      return rest.settled ? std::move(rest.scores) : Doubles();
+      return rest.settled ? std::move(rest.at.scores) : Doubles();
     };
     const Refit refit = [this](const std::vector<Index>& leaving) { return refitted(leaving); };
-    found_.left_out = slabsvm::left_out(problem_, at, sets_at(at.beta), hand_on, refit, interrupt_);
+    found_.left_out = slabsvm::left_out(problem_, at, sets_at(at.at.beta), hand_on, refit, interrupt_);
     return true;
   }
 
-  // Whether w is 0 to within rounding, and with it what a sample does to it.
-  bool degenerate() const {
-    return std::abs(objective_of(beta_of(problem_, found_.multipliers), found_.scores)) <= wanted_.smallest;
-  }
-
-  void give_own_scores() {
-    const Sets sets = sets_at(beta_of(problem_, found_.multipliers));
+  // Where w is 0 to within rounding, so is what a sample does to it: each row has the score that it has. Whether it is.
+  bool gave_own_scores(const Sets& sets) {
+    orders_[0].clear(), orders_[1].clear();
+    const Doubles beta = beta_of(problem_, found_.multipliers);
     found_.left_out.scores.resize(sets.samples.size());
+    if (std::abs(objective_of(problem_, beta, found_.scores)) > wanted_.smallest) return false;
     for (std::size_t e = 0; e < sets.samples.size(); ++e) found_.left_out.scores[e] = found_.scores[sets.samples[e]];
+    return true;
   }
 
   // What leaves of each sample: all of it but what the boxes of its copies hold; of groups all.
   Sets sets_at(const Doubles& beta) const {
-    Sets sets = wanted_.groups;
-    if (!wanted_.stays.empty()) {
-      sets.begins.resize(m_ + 1);
-      std::iota(sets.begins.begin(), sets.begins.end(), Index{0});
-      sets.samples.assign(sets.begins.begin(), sets.begins.end() - 1);
-      sets.leaves.assign(m_, 1);
-    }
-    sets.targets.resize(sets.samples.size());
-    for (std::size_t e = 0; e < sets.samples.size(); ++e) {
-      const Index j = sets.samples[e];
-      const double stays = wanted_.stays.empty() ? 0.0 : wanted_.stays[j];
-      sets.targets[e] = std::clamp(beta[j], -problem_.caps[1][j] * stays, problem_.caps[0][j] * stays);
+    Sets sets = wanted_.sets;
+    for (Index j : sets.samples) {
+      const double stays = stays_of(j);
+      sets.targets.push_back(std::clamp(beta[j], -problem_.caps[m_ + j] * stays, problem_.caps[j] * stays));
     }
     return sets;
   }
 
+  double stays_of(Index j) const { return wanted_.stays.empty() ? 0.0 : wanted_.stays[j]; }
+
   // Where no optimum was found, each set is left out by a refit. From a point that is far from the optimum, scores are
   // those of a point as far: what leaves is given to the lowest scores that have room.
   void one_by_one(bool unfinished) {
-    if (degenerate()) {
-      give_own_scores();
-      return;
-    }
-    orders_[0].clear(), orders_[1].clear();
     const Doubles beta = beta_of(problem_, found_.multipliers);
     const Sets sets = sets_at(beta);
-    found_.left_out.scores.resize(sets.samples.size());
-    for (std::size_t set = 0; set + 1 < sets.begins.size(); ++set) {
+    if (gave_own_scores(sets)) return;
+    for (Index set = 0; set < sets.count(); ++set) {
       interrupt_();
-      std::vector<Index> leaving;
+      const auto leavers = sets.leaving(set);
       bool moves = false;
-      for (Index e = sets.begins[set]; e < sets.begins[set + 1]; ++e)
-        if (sets.leaves[e]) {
-          leaving.push_back(sets.samples[e]);
-          moves = moves || sets.targets[e] != beta[sets.samples[e]];
-        }
+      for (std::size_t k = 0; k < leavers.samples.size(); ++k)
+        moves = moves || leavers.targets[k] != beta[leavers.samples[k]];
       Doubles scores = found_.scores;
       if (moves) {
-        Rest rest = rest_of(leaving);
+        Rest rest = rest_of(leavers.samples);
         const bool enough = unfinished || rest.settled;
-        scores = enough ? std::move(rest.scores) : refitted(leaving);
+        scores = enough ? std::move(rest.at.scores) : refitted(leavers.samples);
         ++(enough ? found_.left_out.handed_on : found_.left_out.refitted);
       }
-      for (Index e = sets.begins[set]; e < sets.begins[set + 1]; ++e)
-        found_.left_out.scores[e] = scores[sets.samples[e]];
+      sets.give(set, found_.left_out.scores, [&](Index sample) { return scores[sample]; });
     }
   }
 
   // The program without some samples, and a point of it: what leaves is given to the lowest scores that have room.
   struct Rest {
     Problem problem;
-    Doubles limits, values, scores;
-    bool settled;  // whether that is all there is to do
+    Solution at;
+    bool settled = false;  // whether that is all there is to do
   };
 
+  // Where the boxes of the others cannot hold what the planes have, as at nu = 1, they grow until they can.
   Rest rest_of(const std::vector<Index>& leaving) {
-    const Index planes = problem_.two ? 2 : 1;
-    Rest rest{problem_, Doubles(2 * m_, 0.0), {}, found_.scores, false};
+    Rest rest{problem_, {{}, found_.scores}};
+    Doubles &values = rest.at.values, &scores = rest.at.scores;
     bool full = true, nobody = false;
-    for (Index p = 0; p < planes; ++p) {
-      double* caps = rest.limits.data() + p * m_;
-      std::copy(problem_.caps[p], problem_.caps[p] + m_, caps);
-      for (Index j : leaving) caps[j] *= wanted_.stays.empty() ? 0.0 : wanted_.stays[j];
+    for (int p = 0; p < problem_.planes; ++p) {
+      double* caps = rest.problem.caps.data() + p * m_;
+      for (Index j : leaving) caps[j] *= stays_of(j);
       const double room = std::accumulate(caps, caps + m_, 0.0), total = problem_.totals[p];
       nobody = nobody || !(room > 0);
       full = full && room <= total * (1.0 + 1e-9);
       if (room < total && room > 0)
         for (Index j = 0; j < m_; ++j) caps[j] *= total / room;
     }
-    rest.problem.caps[0] = rest.limits.data();
-    rest.problem.caps[1] = rest.limits.data() + m_;
     if (nobody) {  // there is no program, and no w
-      rest.scores.assign(problem_.linear, problem_.linear + m_);
+      scores.assign(problem_.linear, problem_.linear + m_);
       rest.settled = true;
       return rest;
     }
-    rest.values.assign(rest.limits.begin(), rest.limits.begin() + planes * m_);
-    if (!full) {
-      for (Index k = 0; k < planes * m_; ++k) rest.values[k] = std::min(found_.multipliers[k], rest.limits[k]);
-      fill_up(rest.problem, rest.limits, rest.values);
+    const Doubles& caps = rest.problem.caps;
+    values.assign(caps.begin(), caps.begin() + problem_.planes * m_);
+    for (int p = 0; p < problem_.planes && !full; ++p) {
+      double missing = problem_.totals[p];
+      for (Index k = p * m_; k < (p + 1) * m_; ++k) values[k] = std::min(found_.multipliers[k], caps[k]);
+      for (Index k = p * m_; k < (p + 1) * m_; ++k) missing -= values[k];
+      if (orders_[p].empty()) orders_[p] = lowest_first(found_.scores, p);
+      for (Index j : orders_[p]) {
+        if (missing <= 0) break;
+        const double gives = std::min(missing, caps[p * m_ + j] - values[p * m_ + j]);
+        values[p * m_ + j] += gives;
+        missing -= gives;
+      }
     }
-    const Doubles before = beta_of(problem_, found_.multipliers), beta = beta_of(rest.problem, rest.values);
+    const Doubles before = beta_of(problem_, found_.multipliers), beta = beta_of(problem_, values);
     for (Index i = 0; i < m_; ++i) {
       const double change = beta[i] - before[i];
       if (change == 0) continue;
       const double* row = problem_.K + i * problem_.stride;
-      for (Index j = 0; j < m_; ++j) rest.scores[j] += change * row[j];
+      for (Index j = 0; j < m_; ++j) scores[j] += change * row[j];
     }
     // Where samples are one point to within rounding, or all are at their caps.
-    const double allowed = REFIT_GAP * size_of(objective_of(beta, rest.scores));
-    rest.settled = full || gap_of(rest.problem, rest.limits, rest.values, rest.scores) <= TRIFLE * allowed + rounding_;
+    const double allowed = REFIT_GAP * size_of(objective_of(problem_, beta, scores));
+    rest.settled = full || gap_of(rest.problem, rest.at) <= TRIFLE * allowed + rounding_;
     return rest;
   }
 
-  // Solve the program without some samples, or without one copy of each. Where the boxes of the others cannot hold what
-  // the planes have, as at nu = 1, they grow until they can.
+  // The scores of the program without some samples, or without one copy of each, as it is solved anew.
   Doubles refitted(const std::vector<Index>& leaving) {
     interrupt_();
-    Rest left = rest_of(leaving);
-    Problem& rest = left.problem;
-    Doubles &values = left.values, &scores = left.scores;
-    const Doubles& limits = left.limits;
-    if (left.settled) return scores;
-    const auto score = [&] { compute_scores(rest, beta_of(rest, values).data(), scores.data()); };
-    const double objective = objective_of(beta_of(rest, values), scores);
-    const double share = size_of(objective) / std::max(std::abs(objective), wanted_.smallest);
+    auto [rest, at, settled] = rest_of(leaving);
+    if (settled) return at.scores;
+    const double objective = objective_of(rest, at), share = size_of(objective) / counted(objective);
     const double rough = found_.optimal ? REFIT_GAP * share : std::max(REFIT_GAP * share, GOAL * wanted_.tol);
     const double gap = m_ <= SMALL_REFIT ? SMALL_REFIT_GAP * share : rough;
     // Each may take a tenth of a fit's steps, and all together twice as many as one fit; then each a few.
     const Index most = refit_work_ <= 2.0 * wanted_.most_work ? most_steps() / 10 : FEW_STEPS * m_;
-    const Index steps = descended(rest, limits, values, scores, gap, most).steps;
+    const Index steps = descended(rest, at, gap, most).steps;
     refit_work_ += double(m_) * double(steps);
     found_.refit_steps += steps;
-    score();
+    at.scores = scores_of(rest, beta_of(rest, at.values));
     // What was not found for all is not for the rest, and of many samples it would take too long.
-    if (!found_.optimal || m_ > SMALL_REFIT) return scores;
-    steady(rest, beta_of(rest, values), scores);
-    Optimum<double> at;
-    const bool merged = !rest.two || shared_by(rest, values) > SHARED * rest.totals[0];
-    const bool exact = climb(rest, states_of(rest, rest.near, merged), merged, REFIT_CLIMBING, at);
-    Doubles better = exact ? multipliers_of(rest, at.beta) : Doubles();
-    if (better.empty()) return scores;
-    Doubles its(m_);
-    compute_scores(rest, beta_of(rest, better).data(), its.data());
-    const bool nearer = gap_of(rest, limits, better, its) < gap_of(rest, limits, values, scores);
-    return nearer ? its : scores;
-  }
-
-  // Give a plane's missing mass to its lowest scores that have room.
-  void fill_up(const Problem& rest, const Doubles& limits, Doubles& values) {
-    for (int plane = 0; plane < (rest.two ? 2 : 1); ++plane) {
-      double missing = rest.totals[plane];
-      for (Index j = 0; j < m_; ++j) missing -= values[plane * m_ + j];
-      for (Index j : lowest_first(plane)) {
-        if (missing <= 0) break;
-        const double gives = std::min(missing, limits[plane * m_ + j] - values[plane * m_ + j]);
-        values[plane * m_ + j] += gives;
-        missing -= gives;
-      }
-    }
-  }
-
-  // All samples, the lowest scores of a plane first.
-  const std::vector<Index>& lowest_first(int plane) {
-    std::vector<Index>& order = orders_[plane];
-    if (order.empty()) {
-      const double sign = plane == 0 ? 1.0 : -1.0;
-      order.resize(m_);
-      std::iota(order.begin(), order.end(), Index{0});
-      std::stable_sort(order.begin(), order.end(),
-                       [&](Index a, Index b) { return sign * found_.scores[a] < sign * found_.scores[b]; });
-    }
-    return order;
+    if (!found_.optimal || m_ > SMALL_REFIT) return at.scores;
+    steady(rest, at);
+    Optimum<double> exact;
+    const States states = states_of(rest, rest.near, seem_merged(rest, at.values));
+    if (!climb(rest, states, REFIT_CLIMBING, exact)) return at.scores;
+    const std::optional<Solution> better = solution_of(rest, exact.at.beta);
+    return better && gap_of(rest, *better) < gap_of(rest, at) ? better->scores : at.scores;
   }
 
   Problem problem_;
   const Wanted& wanted_;
   const Interrupt& interrupt_;
   const Index m_;
-  Doubles caps_, values_, scores_;
+  Solution at_;
   double climbing_ = MOST_CLIMBING;  // what is left of it
-  std::vector<Index> orders_[2];
-  double refit_work_ = 0;   // steps times samples
-  double diagonal_;  // the mean of K's
-  double spread_;    // what is left of it without what all samples have in common: their variance in feature space
-  double rounding_;  // of a gap
+  std::vector<Index> orders_[2];     // samples, the lowest of the found scores in each plane first
+  double refit_work_ = 0;            // steps times samples
+  double diagonal_ = 0;              // the mean of K's
+  double spread_ = 0;  // what is left of it without what all samples have in common: their variance in feature space
+  double rounding_;    // of a gap
   Fit found_;
 };
 

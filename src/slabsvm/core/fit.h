@@ -9,15 +9,14 @@
 namespace slabsvm {
 
 struct Wanted {
-  double tol;              // the relative gap to reach
-  double smallest;         // what the objective is taken for when it is smaller still
-  double floor;            // the least curvature that a step of the descent divides by
-  Index max_steps;         // of the descent; -1 for none but `most_work`
-  double most_work;        // steps times samples at most
-  bool optimum;            // whether to go to the optimum itself
-  bool left_out;           // whether scores without sets of samples are asked for
-  Doubles stays;           // (m,): the share of each sample that stays where one row of it leaves; empty with groups
-  Sets groups;             // of rows that leave together; targets are found here
+  double tol;         // the relative gap to reach
+  double smallest;    // what the objective is taken for when it is smaller still
+  double floor;       // the least curvature that a step of the descent divides by
+  Index max_steps;    // of the descent; -1 for none but `most_work`
+  double most_work;   // steps times samples at most
+  bool optimum;       // whether to go to the optimum itself
+  Sets sets{};        // whose scores are asked for without them; begins is empty where none are. Targets are found here
+  Doubles stays{};    // (m,): the share of each sample that stays where one row of it leaves; empty where all leaves
 };
 
 struct Fit {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "bindings.h"
 #include "border.h"
@@ -34,37 +34,50 @@ void now_and_then() {
   signals_seen();
 }
 
+// An array that owns its memory: one row, or so many.
 nb::object array_of(Doubles&& values, std::size_t rows = 0) {
   auto owned = std::make_unique<Doubles>(std::move(values));
-  Doubles* kept = owned.get();
-  nb::capsule owner(kept, [](void* memory) noexcept { delete static_cast<Doubles*>(memory); });
-  owned.release();
-  if (rows == 0) return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
-  return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<2>>(kept->data(), {rows, kept->size() / rows}, owner));
+  nb::capsule owner(owned.get(), [](void* memory) noexcept { delete static_cast<Doubles*>(memory); });
+  Doubles& kept = *owned.release();
+  if (rows == 0) return nb::cast(nb::ndarray<nb::numpy, double>(kept.data(), {kept.size()}, owner));
+  return nb::cast(nb::ndarray<nb::numpy, double>(kept.data(), {rows, kept.size() / rows}, owner));
+}
+
+// Whether numbers are from 0 to some most.
+bool are_within(const double* numbers, Index n, double most = std::numeric_limits<double>::max()) {
+  return std::all_of(numbers, numbers + n, [most](double number) { return number >= 0 && number <= most; });
+}
+
+// Each of m samples by itself.
+Sets singles(Index m) {
+  Sets sets{std::vector<Index>(m + 1), {}, std::vector<char>(m, 1), {}};
+  std::iota(sets.begins.begin(), sets.begins.end(), Index{0});
+  sets.samples.assign(sets.begins.begin(), sets.begins.end() - 1);
+  return sets;
 }
 
 // Groups: where each begins among the samples, whose scores are asked for, and which of these leave.
-Sets sets_of(nb::handle begins_given, nb::handle samples_given, nb::handle leaves_given, Index m) {
-  const auto begins = checked<Vector<const std::int64_t>>(begins_given, "begins");
-  const auto samples = checked<Vector<const std::int64_t>>(samples_given, "samples");
-  const auto leaves = checked<Vector<const bool>>(leaves_given, "leaves");
+Sets sets_of(nb::handle given, Index m) {
+  if (!nb::isinstance<nb::tuple>(given)) throw nb::type_error("groups must be a tuple of begins, samples and leaves");
+  const auto groups = nb::borrow<nb::tuple>(given);
+  require(nb::len(groups) == 3, "groups must be begins, samples and leaves");
+  const auto begins = checked<Vector<const Index>>(groups[0], "begins");
+  const auto samples = checked<Vector<const Index>>(groups[1], "samples");
+  const auto leaves = checked<Vector<const bool>>(groups[2], "leaves");
   require(length(begins) >= 1, "begins must hold where each group begins, and where the last one ends");
   require(length(leaves) == length(samples), "leaves must be as long as samples");
-  Sets sets;
-  sets.begins.assign(begins.data(), begins.data() + begins.size());
+  const auto copied = [](const auto& array) { return std::vector(array.data(), array.data() + array.size()); };
+  Sets sets{copied(begins), copied(samples), {leaves.data(), leaves.data() + leaves.size()}, {}};
   require(sets.begins.front() == 0 && sets.begins.back() == length(samples),
           "begins must go from 0 to the number of samples");
   require(std::is_sorted(sets.begins.begin(), sets.begins.end()), "begins must not fall");
-  for (Index k = 0; k < length(samples); ++k) {
-    require(samples.data()[k] >= 0 && samples.data()[k] < m, "a sample's number must be less than that of samples");
-    sets.samples.push_back(samples.data()[k]);
-    sets.leaves.push_back(leaves.data()[k]);
-  }
+  for (Index sample : sets.samples)
+    require(sample >= 0 && sample < m, "a sample's number must be less than that of samples");
   return sets;
 }
 
 nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle totals_given, nb::handle linear_given,
-                      double tol, double smallest, double floor, std::int64_t max_steps, double most_work, bool optimum,
+                      double tol, double smallest, double floor, Index max_steps, double most_work, bool optimum,
                       nb::handle stays_given, nb::handle groups_given) {
   const auto K = checked<Matrix<const double>>(K_given, "K");
   const auto caps = checked<Matrix<const double>>(caps_given, "caps");
@@ -78,57 +91,45 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
   require(length(totals) == planes, "totals must be (P,)");
   require(length(linear) == m, "linear must be (m,)");
   require(stays_given.is_none() || groups_given.is_none(), "give stays or groups, and not both");
-  for (const double number : {tol, smallest, floor, most_work})
-    require(std::isfinite(number) && number >= 0, "limits must be finite, and not negative");
+  const double limits[] = {tol, smallest, floor, most_work};
+  require(are_within(limits, 4), "limits must be finite, and not negative");
+  require(are_within(caps.data(), planes * m), "caps must be finite, and not negative");
+  Problem problem{K.data(), m, stride, static_cast<int>(planes), Doubles(2 * m, 0.0), {0, 0}, linear.data()};
+  std::copy(caps.data(), caps.data() + planes * m, problem.caps.begin());
   for (Index p = 0; p < planes; ++p) {
-    double room = 0;
-    for (Index j = 0; j < m; ++j) {
-      const double cap = caps.data()[p * m + j];
-      require(std::isfinite(cap) && cap >= 0, "caps must be finite, and not negative");
-      room += cap;
-    }
-    require(totals.data()[p] > 0 && totals.data()[p] <= room * (1.0 + 1e-9), "caps must leave room for the totals");
+    const double room = std::accumulate(caps.data() + p * m, caps.data() + (p + 1) * m, 0.0);
+    const double total = problem.totals[p] = totals.data()[p];
+    require(total > 0 && total <= room * (1.0 + 1e-9), "caps must leave room for the totals");
   }
-  const Doubles none(m, 0.0);
-  Problem problem{K.data(), m, stride, planes == 2,
-                  {caps.data(), planes == 2 ? caps.data() + m : none.data()},
-                  {totals.data()[0], planes == 2 ? totals.data()[1] : 0.0}, linear.data(), 0.0, {}};
-  Wanted wanted{tol, smallest, floor, max_steps, std::min(most_work, MOST_WORK), optimum, false, {}, {}};
+  Wanted wanted{tol, smallest, floor, max_steps, std::min(most_work, MOST_WORK), optimum};
   if (!stays_given.is_none()) {
     const auto stays = checked<Vector<const double>>(stays_given, "stays");
     require(length(stays) == m, "stays must be (m,)");
-    for (Index j = 0; j < m; ++j)
-      require(stays.data()[j] >= 0 && stays.data()[j] <= 1, "stays must be shares from 0 to 1");
-    wanted.left_out = true;
+    require(are_within(stays.data(), m, 1.0), "stays must be shares from 0 to 1");
     wanted.stays.assign(stays.data(), stays.data() + m);
+    wanted.sets = singles(m);
   }
-  if (!groups_given.is_none()) {
-    if (!nb::isinstance<nb::tuple>(groups_given))
-      throw nb::type_error("groups must be a tuple of begins, samples and leaves");
-    const auto groups = nb::borrow<nb::tuple>(groups_given);
-    require(nb::len(groups) == 3, "groups must be begins, samples and leaves");
-    wanted.left_out = true;
-    wanted.groups = sets_of(groups[0], groups[1], groups[2], m);
-  }
+  if (!groups_given.is_none()) wanted.sets = sets_of(groups_given, m);
   lapack::load();
   Fit found;
   {
     nb::gil_scoped_release released;
     found = fit(std::move(problem), wanted, now_and_then);
   }
-  if (!found.optimal) found.left_out.certificate = std::numeric_limits<double>::quiet_NaN();
+  LeftOut& without = found.left_out;
+  if (!found.optimal) without.certificate = std::numeric_limits<double>::quiet_NaN();
   nb::dict counts;
   counts["factors"] = found.factors;
   counts["merged"] = found.merged;
-  counts["at_once"] = found.left_out.at_once;
-  counts["handed_on"] = found.left_out.handed_on;
-  counts["stepwise"] = found.left_out.stepwise;
-  counts["again"] = found.left_out.again;
-  counts["refitted"] = found.left_out.refitted;
+  counts["at_once"] = without.at_once;
+  counts["handed_on"] = without.handed_on;
+  counts["stepwise"] = without.stepwise;
+  counts["again"] = without.again;
+  counts["refitted"] = without.refitted;
   counts["refit_steps"] = found.refit_steps;
   return nb::make_tuple(array_of(std::move(found.multipliers), planes), array_of(std::move(found.scores)), found.steps,
-                        found.lowest_curvature, found.optimal, array_of(std::move(found.left_out.scores)),
-                        found.left_out.certificate, counts);
+                        found.lowest_curvature, found.optimal, array_of(std::move(without.scores)),
+                        without.certificate, counts);
 }
 
 constexpr const char* FIT = R"(Solve a Dual of up to some thousand samples, and leave rows or groups out of it.
@@ -168,11 +169,10 @@ counts : dict
 }  // namespace
 
 void bind_fit(nb::module_& module) {
-  module.def("fit", &fit_program, nb::arg("K"), nb::arg("caps"), nb::arg("totals"), nb::arg("linear"), nb::kw_only(),
-             nb::arg("tol"), nb::arg("smallest"), nb::arg("floor"), nb::arg("max_steps") = -1,
-             nb::arg("most_work") = 1e9, nb::arg("optimum") = true, nb::arg("stays") = nb::none(),
-             nb::arg("groups") = nb::none(),
-FIT);
+  using namespace nb::literals;
+  module.def("fit", &fit_program, "K"_a, "caps"_a, "totals"_a, "linear"_a, nb::kw_only(), "tol"_a, "smallest"_a,
+             "floor"_a, "max_steps"_a = -1, "most_work"_a = 1e9, "optimum"_a = true, "stays"_a = nb::none(),
+             "groups"_a = nb::none(), FIT);
 }
 
 }  // namespace slabsvm

@@ -16,7 +16,7 @@
 // column of S the changes of scores. Both sides are compared in the products with eight Gaussian vectors, in 8 m^2
 // multiplications in place of m^3. That all eight miss an error of ten times what they read has probability 2e-9.
 #pragma once
-#include "leaving.h"
+#include "optimum.h"
 
 namespace slabsvm {
 
@@ -26,13 +26,35 @@ struct Sets {
   std::vector<Index> samples;  // whose scores are asked for
   std::vector<char> leaves;    // whether they leave; a sample that another group has, too, stays
   Doubles targets;             // what their multipliers go to
+
+  Index count() const { return static_cast<Index>(begins.size()) - 1; }
+
+  // Those of a set that leave, and what their multipliers go to.
+  struct Leavers {
+    std::vector<Index> samples;
+    Doubles targets;
+  };
+
+  Leavers leaving(Index set) const {
+    Leavers found;
+    for (Index e = begins[set]; e < begins[set + 1]; ++e)
+      if (leaves[e]) found.samples.push_back(samples[e]), found.targets.push_back(targets[e]);
+    return found;
+  }
+
+  // Give a set's samples their scores, by a function of the sample.
+  template <class ScoreOf>
+  void give(Index set, Doubles& scores, ScoreOf score_of) const {
+    for (Index e = begins[set]; e < begins[set + 1]; ++e) scores[e] = score_of(samples[e]);
+  }
 };
 
 struct LeftOut {
   Doubles scores;          // for each of `Sets::samples`
   double certificate = 0;  // relative to the offsets
-  Index at_once = 0, handed_on = 0, stepwise = 0, again = 0, refitted = 0;  // sets that went each way
-  // In float32 the first that neither flips nor a path lead to the end of is counted as refitted, and ends it all.
+  // Sets that went each way. In float32 the first that neither flips nor a path lead to the end of is counted as
+  // refitted, and ends it all.
+  Index at_once = 0, handed_on = 0, stepwise = 0, again = 0, refitted = 0;
 };
 
 // Solve the program anew without a set, or try to; return scores, (m,), without the term that is added, or nothing.

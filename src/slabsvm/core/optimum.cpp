@@ -25,33 +25,31 @@ constexpr int FEW_CENTRES = 4;
 
 // Factor K_FF + delta and prepare solves with it; return whether it is positive definite.
 template <class T>
-bool factor(const Problem& problem, const States& states, bool merged, Face<T>& face) {
+bool factor(const Problem& problem, const States& states, Face<T>& face) {
   std::vector<Index> free;
   std::vector<int> planes_of;
-  const int planes = problem.two && !merged ? 2 : 1;
+  const int planes = states.merged ? 1 : problem.planes;
   double mean = 0;
   for (Index j = 0; j < problem.m; ++j)
     if (is_free(states[j])) {
       free.push_back(j);
       planes_of.push_back(planes == 2 && states[j] < 0);
-      mean += problem.K[j * problem.stride + j];
+      mean += problem.diagonal(j);
     }
-  const int f = static_cast<int>(free.size());
+  const Index f = static_cast<Index>(free.size());
   if (f == 0) return false;
-  mean /= f;
+  mean /= static_cast<double>(f);
   if (free != face.free || planes_of != face.planes_of || planes != face.planes) {
     face.free = std::move(free);
     face.planes_of = std::move(planes_of);
     face.planes = planes;
     face.lift = sizeof(T) == 8 ? mean : 0.0;
-    face.factor.resize(static_cast<std::size_t>(f) * f);
+    face.factor.resize(f * f);
     for (Index a = 0; a < f; ++a) {
       const double* row = problem.K + face.free[a] * problem.stride;
       T* column = face.factor.data() + a * f;
-      for (Index b = a; b < f; ++b) {
-        const double lifted = face.planes_of[a] == face.planes_of[b] ? face.lift : 0.0;
-        column[b] = static_cast<T>(row[face.free[b]] + lifted);
-      }
+      for (Index b = a; b < f; ++b)
+        column[b] = static_cast<T>(row[face.free[b]] + (face.planes_of[a] == face.planes_of[b] ? face.lift : 0.0));
       column[a] += static_cast<T>(problem.delta);
     }
     int failed;
@@ -61,13 +59,14 @@ bool factor(const Problem& problem, const States& states, bool merged, Face<T>& 
       return false;
     }
     face.least_pivot = std::numeric_limits<double>::max();
-    for (Index a = 0; a < f; ++a)
-      face.least_pivot = std::min(face.least_pivot, double(face.factor[a * f + a]) * double(face.factor[a * f + a]));
+    for (Index a = 0; a < f; ++a) {
+      const double pivot = face.factor[a * f + a];
+      face.least_pivot = std::min(face.least_pivot, pivot * pivot);
+    }
     face.least_pivot /= mean;
   }
-  std::vector<T> border(static_cast<std::size_t>(planes) * f);
-  for (int p = 0; p < planes; ++p)
-    for (Index a = 0; a < f; ++a) border[p * f + a] = face.planes_of[a] == p;
+  std::vector<T> border(planes * f);
+  for (Index a = 0; a < f; ++a) border[face.planes_of[a] * f + a] = 1;
   int info;  // of a factor that is there, always 0
   lapack::potrs('L', f, planes, face.factor.data(), f, border.data(), f, &info);
   face.h.assign(border.begin(), border.end());
@@ -77,41 +76,36 @@ bool factor(const Problem& problem, const States& states, bool merged, Face<T>& 
   return true;
 }
 
-// The scores of the program with the term that is added.
-void scores_at(const Problem& problem, const Doubles& beta, Doubles& scores) {
-  compute_scores(problem, beta.data(), scores.data());
-  for (Index j = 0; j < problem.m; ++j) scores[j] += problem.delta * (beta[j] - problem.near[j]);
-}
-
 // Put beta of the free samples and rho at the solution for some states, from where they are; return whether there is
 // one.
 template <class T>
-bool solve_on(const Problem& problem, const States& states, bool merged, Optimum<T>& at) {
-  if (!factor(problem, states, merged, at.face)) return false;
-  const Face<T>& face = at.face;
+bool solve_on(const Problem& problem, const States& states, Optimum<T>& found) {
+  if (!factor(problem, states, found.face)) return false;
+  const Face<T>& face = found.face;
   const Index f = face.size();
+  Point& at = found.at;
   for (Index j = 0; j < problem.m; ++j)
-    if (!is_free(states[j])) at.beta[j] = problem.bound(states[j], j);
+    if (!is_free(states[j])) at.beta[j] = bound(problem.caps, states[j], j);
   double rho[2] = {at.rho[0], at.rho[1]};
-  std::vector<T> right(static_cast<std::size_t>(f));
+  const auto distance = [&](Index a) { return rho[face.planes_of[a]] - at.scores[face.free[a]]; };
+  std::vector<T> right(f);
   double before = std::numeric_limits<double>::max();
   for (int round = 0;; ++round) {
-    scores_at(problem, at.beta, at.scores);
+    at.scores = scores_of(problem, at.beta);
+    for (Index j = 0; j < problem.m; ++j) at.scores[j] += problem.delta * (at.beta[j] - problem.near[j]);
     double missing[2] = {problem.totals[0], -problem.totals[1]};
     if (face.planes == 1) missing[0] -= problem.totals[1];
     for (Index j = 0; j < problem.m; ++j) missing[face.planes == 2 && states[j] < 0] -= at.beta[j];
     const double lack = std::abs(missing[0]) + (face.planes == 2 ? std::abs(missing[1]) : 0.0);
     double largest = 0;
-    for (Index a = 0; a < f; ++a)
-      largest = std::max(largest, std::abs(rho[face.planes_of[a]] - at.scores[face.free[a]]));
+    for (Index a = 0; a < f; ++a) largest = std::max(largest, std::abs(distance(a)));
     const double scale = std::max(std::abs(rho[0]), std::abs(rho[1]));
     const bool right_sums = lack <= SUMS * (problem.totals[0] + problem.totals[1]);
     if (right_sums && (largest <= RESIDUAL * scale || largest >= SLOWER * before)) break;
     if (round == REFINEMENTS) break;
     before = right_sums ? largest : before;
     const double unit = largest > 0 ? largest : 1.0;
-    for (Index a = 0; a < f; ++a)
-      right[a] = static_cast<T>((rho[face.planes_of[a]] - at.scores[face.free[a]]) / unit);
+    for (Index a = 0; a < f; ++a) right[a] = static_cast<T>(distance(a) / unit);
     int info;
     lapack::potrs('L', f, 1, face.factor.data(), f, right.data(), f, &info);
     double step[2] = {missing[0], missing[1]};
@@ -132,58 +126,50 @@ bool solve_on(const Problem& problem, const States& states, bool merged, Optimum
 }  // namespace
 
 bool solve_small(const double* C, int c, double* x) {
-  if (c == 1) {
-    if (!(std::abs(C[0]) > 0)) return false;
-    x[0] /= C[0];
-    return true;
-  }
-  const double determinant = C[0] * C[3] - C[1] * C[2];
+  const double determinant = c == 1 ? C[0] : C[0] * C[3] - C[1] * C[2];
   if (!(std::abs(determinant) > 0)) return false;
-  const double first = (C[3] * x[0] - C[1] * x[1]) / determinant;
-  x[1] = (C[0] * x[1] - C[2] * x[0]) / determinant;
+  const double first = (c == 1 ? x[0] : C[3] * x[0] - C[1] * x[1]) / determinant;
+  if (c == 2) x[1] = (C[0] * x[1] - C[2] * x[0]) / determinant;
   x[0] = first;
   return true;
 }
 
 template <class T>
-bool find_optimum(Problem& problem, States states, bool merged, int most, Optimum<T>& found,
-                  const Interrupt& interrupt) {
+bool find_optimum(Problem& problem, States states, int most, Optimum<T>& found, const Interrupt& interrupt) {
   const Index m = problem.m;
-  found.beta = problem.near;
-  found.rho[0] = found.rho[1] = 0;
+  Point& at = found.at;
+  at.beta = problem.near;
+  at.rho[0] = at.rho[1] = 0;
+  at.scores.resize(m);
   found.face.free.clear();  // delta may be another
-  if (found.scores.size() != static_cast<std::size_t>(m)) found.scores.assign(m, 0.0);
   double largest = 0;
-  for (Index j = 0; j < m; ++j) largest = std::max(largest, std::abs(problem.K[j * problem.stride + j]));
+  for (Index j = 0; j < m; ++j) largest = std::max(largest, std::abs(problem.diagonal(j)));
   // Where there is no longer type than double, sums are no more exact.
   constexpr bool longer = std::numeric_limits<long double>::digits > std::numeric_limits<double>::digits;
   const double units = problem.exactly && longer ? EXACT_UNITS : ROUNDING_UNITS;
   const double noise = units * std::numeric_limits<double>::epsilon() * largest *
                        (problem.totals[0] + problem.totals[1]);
   Index fewest = m + 2;
-  int patience = PATIENCE;
-  int centres = 0;
+  int patience = PATIENCE, centres = 0;
   for (found.factors = 1; found.factors <= most; ++found.factors) {
     interrupt();
-    give_each_plane_one(problem, problem.caps[0], problem.caps[1], found.scores.data(), states, merged);
-    const bool solved = solve_on(problem, states, merged, found);
+    give_each_plane_one(problem, problem.caps, at.scores, states);
+    const bool solved = solve_on(problem, states, found);
     const double f = double(found.face.size());
     found.work += f * f * f / 3.0 + 4.0 * double(m) * double(m);
     if (!solved) return false;
-    const View view{found.beta.data(), found.scores.data(), {found.rho[0], found.rho[1]}};
     // Boxes hold to the last bit, and planes to within rounding: what meets its box stays there.
-    Judgement right = judge(problem, problem.caps[0], problem.caps[1], view, states, merged,
-                            std::max(problem.exactly ? 0.0 : TOLERANCE * found.scale(), noise), 0.0);
+    const double slack = std::max(problem.exactly ? 0.0 : TOLERANCE * at.scale(), noise);
+    Judgement right = judge(problem, problem.caps, at, states, slack, 0.0);
     if (right.wrong == 0) {
       found.states = states;
-      found.merged = merged;
       double off = 0;
-      for (Index j = 0; j < m; ++j) off = std::max(off, problem.delta * std::abs(found.beta[j] - problem.near[j]));
-      const double tight = std::max(CENTRED * found.scale(), noise);
+      for (Index j = 0; j < m; ++j) off = std::max(off, problem.delta * std::abs(at.beta[j] - problem.near[j]));
+      const double tight = std::max(CENTRED * at.scale(), noise);
       if (off <= tight || (off <= problem.centred && centres >= FEW_CENTRES)) return true;
       if (centres == MOST_CENTRES) return false;
       // Measured from here, the term that is added moves less. The factor stays.
-      problem.near = found.beta;
+      problem.near = at.beta;
       ++centres;
       fewest = m + 2;
       continue;
@@ -192,16 +178,11 @@ bool find_optimum(Problem& problem, States states, bool merged, int most, Optimu
     fewest = std::min(fewest, right.wrong);
     if (patience < 0) return false;
     states = std::move(right.states);
-    merged = right.merged;
   }
   return false;
 }
 
-template struct Face<float>;
-template struct Face<double>;
-template struct Optimum<float>;
-template struct Optimum<double>;
-template bool find_optimum<float>(Problem&, States, bool, int, Optimum<float>&, const Interrupt&);
-template bool find_optimum<double>(Problem&, States, bool, int, Optimum<double>&, const Interrupt&);
+template bool find_optimum<float>(Problem&, States, int, Optimum<float>&, const Interrupt&);
+template bool find_optimum<double>(Problem&, States, int, Optimum<double>&, const Interrupt&);
 
 }  // namespace slabsvm

@@ -19,14 +19,14 @@ namespace slabsvm {
 // The lower Cholesky factor L of K_FF + delta + lift A A', with h = (L L')^-1 A and S = A'h.
 template <class T>
 struct Face {
-  std::vector<Index> free;  // F
-  std::vector<int> planes_of; // (f,): which of A's columns each is in
-  std::vector<T> factor;    // (f, f), column by column
-  Doubles h;                // (c, f)
-  int planes = 0;           // c
-  double lift = 0;          // none in float32, where factors are of well-conditioned K alone
+  std::vector<Index> free;     // F
+  std::vector<int> planes_of;  // (f,): which of A's columns each is in
+  std::vector<T> factor;       // (f, f), column by column
+  Doubles h;                   // (c, f)
+  int planes = 0;              // c
+  double lift = 0;             // none in float32, where factors are of well-conditioned K alone
   double S[4] = {0, 0, 0, 0};
-  double least_pivot = 0;   // the least squared pivot: of dependent samples it is that of rounding
+  double least_pivot = 0;      // the least squared pivot: of dependent samples it is that of rounding
 
   Index size() const { return static_cast<Index>(free.size()); }
 };
@@ -34,14 +34,10 @@ struct Face {
 template <class T>
 struct Optimum {
   States states;
-  bool merged = true;
-  Doubles beta, scores;  // scores: K beta + c + delta (beta - near)
-  double rho[2] = {0, 0};
+  Point at;         // scores: K beta + c + delta (beta - near)
   Face<T> face;
-  int factors = 0;       // how many factors it took
-  double work = 0;       // multiplications, of all that was tried
-
-  double scale() const { return std::max(std::abs(rho[0]), std::abs(rho[1])); }
+  int factors = 0;  // how many factors it took
+  double work = 0;  // multiplications, of all that was tried
 };
 
 // Solve x <- C^-1 x for a c x c matrix, c <= 2; return whether it is regular.
@@ -50,7 +46,6 @@ bool solve_small(const double* C, int c, double* x);
 // Go from some states to the optimum's; return whether it was found with so many factors at most. What the term that is
 // added is measured from moves to the optimum itself.
 template <class T>
-bool find_optimum(Problem& problem, States states, bool merged, int most, Optimum<T>& found,
-                  const Interrupt& interrupt);
+bool find_optimum(Problem& problem, States states, int most, Optimum<T>& found, const Interrupt& interrupt);
 
 }  // namespace slabsvm

@@ -16,69 +16,70 @@ constexpr double PARTS = 1e-10;
 
 }  // namespace
 
-Judgement judge(const Problem& problem, const double* cap1, const double* cap2, const View& at, const States& states,
-                bool merged, double slack, double beyond) {
-  Judgement found{states, merged, 0};
-  const Index m = static_cast<Index>(states.size());
+void part(const Doubles& beta, States& states) {
+  states.merged = false;
+  for (Index j = 0; j < states.size(); ++j)
+    if (is_free(states[j])) states[j] = beta[j] >= 0 ? 1 : -1;
+}
+
+Judgement judge(const Problem& problem, const Doubles& caps, const Point& at, const States& states, double slack,
+                double beyond) {
+  Judgement found{states, 0};
+  const Index m = states.size();
+  const bool merged = states.merged;
   const double low = at.rho[0], high = at.rho[1];
-  double above = 0;
+  double held = 0;
   bool any_between = false;
   for (Index j = 0; j < m; ++j) {
     const State state = states[j];
-    const double beta = at.beta[j], s = at.scores[j], room = beyond * (cap1[j] + cap2[j]);
+    const double beta = at.beta[j], s = at.scores[j], room = beyond * (caps[j] + caps[m + j]);
     State right = state;
-    above += std::max(beta, 0.0);
+    held += std::max(beta, 0.0);
     any_between = any_between || state == 0;
-    if (merged) {
-      if (is_free(state)) right = beta > cap1[j] + room ? 2 : beta < -cap2[j] - room ? -2 : state;
-      if (state == 0 || (state == 2 && s > low + slack) || (state == -2 && s < low - slack)) right = 1;
-    } else {
-      if (state == 1) right = beta > cap1[j] + room ? 2 : beta < -room ? 0 : state;
-      if (state == -1) right = beta < -cap2[j] - room ? -2 : beta > room ? 0 : state;
-      if (state == 2 && s > low + slack) right = 1;
-      if (state == -2 && s < high - slack) right = -1;
-      if (state == 0) {
-        const double below = low - s, above_upper = s - high;
-        if (below > slack && below >= above_upper) right = 1;
-        if (above_upper > slack && above_upper > below) right = -1;
-      }
+    if (is_free(state)) {
+      const Box box = box_of(caps, states, j);
+      right = beta > box.ceiling + room ? box.above : beta < box.floor - room ? box.below : state;
+    } else if (state == 2 || state == -2) {
+      const int sign = state / 2;
+      if (sign * s > sign * (merged ? low : at.rho[state < 0]) + slack) right = merged ? 1 : sign;
+    } else if (state == 0 && merged) {
+      right = 1;
+    } else if (state == 0) {
+      const double below = low - s, above = s - high;
+      if (below > slack && below >= above) right = 1;
+      if (above > slack && above > below) right = -1;
     }
     found.states[j] = right;
     found.wrong += right != state;
   }
-  if (!problem.two) return found;
-  if (merged && above > problem.totals[0] * (1.0 + std::max(PARTS, beyond))) {
-    // More than the lower plane has: planes part.
-    found.merged = false;
-    for (Index j = 0; j < m; ++j)
-      if (is_free(found.states[j])) found.states[j] = at.beta[j] >= 0 ? 1 : -1;
-  }
-  if (!merged && high < low - slack && !any_between) found.merged = true;
-  found.wrong += found.merged != merged;
+  if (problem.planes == 1) return found;
+  // Where there is more than the lower plane has.
+  if (merged && held > problem.totals[0] * (1.0 + std::max(PARTS, beyond))) part(at.beta, found.states);
+  if (!merged && high < low - slack && !any_between) found.states.merged = true;
+  found.wrong += found.states.merged != merged;
   return found;
 }
 
-void give_each_plane_one(const Problem& problem, const double* cap1, const double* cap2, const double* scores,
-                         States& states, bool merged) {
-  const Index m = static_cast<Index>(states.size());
-  for (int plane = 0; plane < (problem.two ? 2 : 1); ++plane) {
-    const State sign = plane == 0 ? 1 : -1, capped = 2 * sign;
-    const double* caps = plane == 0 ? cap1 : cap2;
+void give_each_plane_one(const Problem& problem, const Doubles& caps, const Doubles& scores, States& states) {
+  const Index m = states.size();
+  const bool merged = states.merged;
+  for (int plane = 0; plane < problem.planes; ++plane) {
+    const State sign = sign_of(plane), capped = 2 * sign;
     bool has_one = false;
     double missing = problem.totals[plane];
     for (Index j = 0; j < m; ++j) {
       has_one = has_one || states[j] == sign || (merged && states[j] == -sign);
-      if (states[j] == capped) missing -= caps[j];
+      if (states[j] == capped) missing -= caps[plane * m + j];
     }
     if (has_one) continue;
     // One that has no multiplier takes what is missing; of too much, one at its cap gives.
     const bool takes = merged || missing > -1e-12 * problem.totals[plane];
     const State wanted = takes ? 0 : capped;
+    const double upwards = takes ? sign : -sign;
     Index next = -1;
     for (Index j = 0; j < m; ++j) {
       const bool may = states[j] == wanted || (merged && (states[j] == 2 || states[j] == -2));
-      const double height = (takes ? sign : -sign) * scores[j];
-      if (may && (next < 0 || height < (takes ? sign : -sign) * scores[next])) next = j;
+      if (may && (next < 0 || upwards * scores[j] < upwards * scores[next])) next = j;
     }
     if (next >= 0) states[next] = sign;
   }
@@ -86,23 +87,22 @@ void give_each_plane_one(const Problem& problem, const double* cap1, const doubl
 
 Doubles multipliers_of(const Problem& problem, const Doubles& beta) {
   const Index m = problem.m;
-  const int planes = problem.two ? 2 : 1;
-  Doubles values(planes * m);
+  const Doubles& caps = problem.caps;
+  Doubles values(problem.planes * m);
+  const auto room = [&](Index j) { return std::min(caps[j] - values[j], caps[m + j] - values[m + j]); };
   double missing = problem.totals[0], spare = 0;
   for (Index j = 0; j < m; ++j) {
-    values[j] = std::clamp(beta[j], 0.0, problem.caps[0][j]);
+    for (int p = 0; p < problem.planes; ++p)
+      values[p * m + j] = std::clamp(sign_of(p) * beta[j], 0.0, caps[p * m + j]);
     missing -= values[j];
-    if (problem.two) {
-      values[m + j] = std::clamp(-beta[j], 0.0, problem.caps[1][j]);
-      spare += std::min(problem.caps[0][j] - values[j], problem.caps[1][j] - values[m + j]);
-    }
+    if (problem.planes == 2) spare += room(j);
   }
-  if (problem.two && missing > ROUNDED_SUM * problem.totals[0]) {
+  if (problem.planes == 2 && missing > ROUNDED_SUM * problem.totals[0]) {
     if (missing > spare) return {};
     for (Index j = 0; j < m; ++j) {
-      const double room = std::min(problem.caps[0][j] - values[j], problem.caps[1][j] - values[m + j]);
-      values[j] += room * (missing / spare);
-      values[m + j] += room * (missing / spare);
+      const double shared = room(j) * (missing / spare);
+      values[j] += shared;
+      values[m + j] += shared;
     }
   }
   correct_sums(problem, values);
@@ -111,39 +111,39 @@ Doubles multipliers_of(const Problem& problem, const Doubles& beta) {
 
 void correct_sums(const Problem& problem, Doubles& multipliers) {
   const Index m = problem.m;
-  for (Index plane = 0; plane < (problem.two ? 2 : 1); ++plane) {
+  for (int plane = 0; plane < problem.planes; ++plane) {
     double* values = multipliers.data() + plane * m;
-    const double* caps = problem.caps[plane];
+    const double* caps = problem.caps.data() + plane * m;
     for (int round = 0; round < 2; ++round) {
       double missing = problem.totals[plane], inside = 0, any = 0;
       for (Index j = 0; j < m; ++j) missing -= values[j];
+      const auto inner = [&](Index j) { return std::min(values[j], caps[j] - values[j]); };
       const auto room = [&](Index j) { return missing > 0 ? caps[j] - values[j] : values[j]; };
-      for (Index j = 0; j < m; ++j) {
-        inside += std::min(values[j], caps[j] - values[j]);
-        any += room(j);
-      }
+      for (Index j = 0; j < m; ++j) inside += inner(j), any += room(j);
       const bool stays = inside > std::abs(missing);
       const double rooms = stays ? inside : any;
       if (missing == 0 || rooms == 0) break;
-      for (Index j = 0; j < m; ++j) {
-        const double own = stays ? std::min(values[j], caps[j] - values[j]) : room(j);
-        values[j] = std::clamp(values[j] + missing * (own / rooms), 0.0, caps[j]);
-      }
+      for (Index j = 0; j < m; ++j)
+        values[j] = std::clamp(values[j] + missing * ((stays ? inner(j) : room(j)) / rooms), 0.0, caps[j]);
     }
   }
 }
 
-Doubles linear_minimiser(const Problem& problem, const double* scores) {
+std::vector<Index> lowest_first(const Doubles& scores, int plane) {
+  std::vector<Index> order(scores.size());
+  std::iota(order.begin(), order.end(), Index{0});
+  const double sign = sign_of(plane);
+  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return sign * scores[a] < sign * scores[b]; });
+  return order;
+}
+
+Doubles linear_minimiser(const Problem& problem, const Doubles& scores) {
   const Index m = problem.m;
-  Doubles values((problem.two ? 2 : 1) * m, 0.0);
-  std::vector<Index> order(m);
-  for (int plane = 0; plane < (problem.two ? 2 : 1); ++plane) {
-    const double sign = plane == 0 ? 1.0 : -1.0;
-    std::iota(order.begin(), order.end(), Index{0});
-    std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return sign * scores[a] < sign * scores[b]; });
+  Doubles values(problem.planes * m, 0.0);
+  for (int plane = 0; plane < problem.planes; ++plane) {
     double left = problem.totals[plane];
-    for (Index j : order) {
-      values[plane * m + j] = std::min(left, problem.caps[plane][j]);
+    for (Index j : lowest_first(scores, plane)) {
+      values[plane * m + j] = std::min(left, problem.caps[plane * m + j]);
       left -= values[plane * m + j];
       if (left <= 0) break;
     }
@@ -153,23 +153,24 @@ Doubles linear_minimiser(const Problem& problem, const double* scores) {
 
 Doubles beta_of(const Problem& problem, const Doubles& multipliers) {
   Doubles beta(multipliers.begin(), multipliers.begin() + problem.m);
-  if (problem.two)
+  if (problem.planes == 2)
     for (Index j = 0; j < problem.m; ++j) beta[j] -= multipliers[problem.m + j];
   return beta;
 }
 
-void compute_scores(const Problem& problem, const double* beta, double* scores) {
-  if (problem.exactly) {
-    for (Index i = 0; i < problem.m; ++i) {
-      const double* row = problem.K + i * problem.stride;
-      long double sum = problem.linear[i];
-      for (Index j = 0; j < problem.m; ++j) sum += static_cast<long double>(row[j]) * beta[j];
-      scores[i] = static_cast<double>(sum);
-    }
-    return;
+Doubles scores_of(const Problem& problem, const Doubles& beta) {
+  Doubles scores(problem.linear, problem.linear + problem.m);
+  if (!problem.exactly) {
+    lapack::symv('L', problem.m, 1.0, problem.K, problem.stride, beta.data(), 1, 1.0, scores.data(), 1);
+    return scores;
   }
-  std::copy(problem.linear, problem.linear + problem.m, scores);
-  lapack::symv('L', problem.m, 1.0, problem.K, problem.stride, beta, 1, 1.0, scores, 1);
+  for (Index i = 0; i < problem.m; ++i) {
+    const double* row = problem.K + i * problem.stride;
+    long double sum = scores[i];
+    for (Index j = 0; j < problem.m; ++j) sum += static_cast<long double>(row[j]) * beta[j];
+    scores[i] = static_cast<double>(sum);
+  }
+  return scores;
 }
 
 }  // namespace slabsvm

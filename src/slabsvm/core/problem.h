@@ -25,63 +25,94 @@
 // delta / 2 |beta - near|^2 is added, where near is a point close by. At the optimum itself, near = beta, it changes
 // nothing there, and steadies what leaves it. (A plain ridge would move the optimum.)
 #pragma once
+#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <vector>
 
 #include "descent.h"
 
 namespace slabsvm {
 
-using State = signed char;
-using States = std::vector<State>;
 using Doubles = std::vector<double>;
+using State = signed char;
 
 // A sample that leaves: its multiplier is fixed at what it was given, and its state is not judged.
 constexpr State OUT = 9;
 
 inline bool is_free(State state) { return state == 1 || state == -1; }
 
+// The sign with which a plane's multipliers count: 1 of the lower one, -1 of the upper one.
+inline int sign_of(int plane) { return plane == 0 ? 1 : -1; }
+
 struct Problem {
   const double* K;          // (m, stride), rows contiguous; symmetric
   Index m, stride;
-  bool two;                 // whether there is an upper plane
-  const double* caps[2];    // (m,) each; the second is all zeros where there is one plane
+  int planes;               // 1, or 2 if there is an upper one
+  Doubles caps;             // (2, m); the second row is of zeros where there is one plane
   double totals[2];
   const double* linear;     // (m,), c
-  double delta;             // of the term that is added, and the point it is measured from
-  Doubles near;             // (m,)
+  double delta = 0;         // of the term that is added, and the point it is measured from
+  Doubles near{};           // (m,)
   double steadier = 0;      // delta where K is nearly singular
   bool exactly = false;     // whether scores are summed in long double: where w = 0 all else is rounding
   double centred = 0;       // at an optimum, by how much scores may be off by it
 
-  // What a multiplier is in a state that is not free.
-  double bound(State state, Index i) const { return state == 2 ? caps[0][i] : state == -2 ? -caps[1][i] : 0.0; }
+  double diagonal(Index j) const { return K[j * stride + j]; }
 };
 
-// A point's multipliers, scores and offsets, as seen from some order of its samples.
-struct View {
-  const double *beta, *scores;
-  double rho[2];
+// Samples' states, and whether planes are merged.
+struct States {
+  std::vector<State> of;
+  bool merged = true;
+
+  State& operator[](Index j) { return of[j]; }
+  State operator[](Index j) const { return of[j]; }
+  Index size() const { return static_cast<Index>(of.size()); }
 };
+
+struct Point {
+  Doubles beta, scores;
+  double rho[2] = {0, 0};
+
+  double scale() const { return std::max(std::abs(rho[0]), std::abs(rho[1])); }
+};
+
+// What is below takes caps, (2, m), for samples in an order of their own: that of the point and of the states.
+
+// What a multiplier is in a state that is not free.
+inline double bound(const Doubles& caps, State state, Index j) {
+  return state == 2 ? caps[j] : state == -2 ? -caps[caps.size() / 2 + j] : 0.0;
+}
+
+// The box of a free sample's beta, and the states that lie beyond its ends.
+struct Box {
+  double floor, ceiling;
+  State below, above;
+};
+
+inline Box box_of(const Doubles& caps, const States& states, Index j) {
+  const bool lower = states.merged || states[j] > 0, upper = states.merged || states[j] < 0;
+  return {upper ? bound(caps, -2, j) : 0.0, lower ? caps[j] : 0.0, State(upper ? -2 : 0), State(lower ? 2 : 0)};
+}
+
+// Planes part: free samples go to the one on whose side their multiplier is.
+void part(const Doubles& beta, States& states);
 
 // What is wrong with states: all of them put right at once, and how many are wrong.
 struct Judgement {
   States states;
-  bool merged;
   Index wrong;
 };
 
 // Say which states would be right for what is wrong with a point, and whether planes should be merged.
 //
-// caps are in the order of the point's samples. A score may be on the wrong side of its plane by slack, and a free
-// multiplier beyond its box by the share beyond of its caps.
-Judgement judge(const Problem& problem, const double* cap1, const double* cap2, const View& at, const States& states,
-                bool merged, double slack, double beyond);
+// A score may be on the wrong side of its plane by slack, and a free multiplier beyond its box by the share beyond of
+// its caps.
+Judgement judge(const Problem& problem, const Doubles& caps, const Point& at, const States& states, double slack,
+                double beyond);
 
 // Free, of a plane that has no free sample, the one that is next to give or to take mass.
-void give_each_plane_one(const Problem& problem, const double* cap1, const double* cap2, const double* scores,
-                         States& states, bool merged);
+void give_each_plane_one(const Problem& problem, const Doubles& caps, const Doubles& scores, States& states);
 
 // Return multipliers of both planes, (2, m), or of one, (m,): mass that beta does not show is held by both planes.
 // Return nothing where samples have no room for it.
@@ -90,13 +121,16 @@ Doubles multipliers_of(const Problem& problem, const Doubles& beta);
 // Spread what rounding has left of the sums of multipliers over the room of each; one at its bound stays there.
 void correct_sums(const Problem& problem, Doubles& multipliers);
 
+// All samples, the lowest scores of a plane first.
+std::vector<Index> lowest_first(const Doubles& scores, int plane);
+
 // Return feasible multipliers that minimise their product with the scores: each plane's lowest scores at their caps.
-Doubles linear_minimiser(const Problem& problem, const double* scores);
+Doubles linear_minimiser(const Problem& problem, const Doubles& scores);
 
 // Return beta of multipliers.
 Doubles beta_of(const Problem& problem, const Doubles& multipliers);
 
-// Write K beta + c.
-void compute_scores(const Problem& problem, const double* beta, double* scores);
+// Return K beta + c.
+Doubles scores_of(const Problem& problem, const Doubles& beta);
 
 }  // namespace slabsvm
