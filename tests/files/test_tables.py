@@ -542,3 +542,13 @@ def test_separators_in_quotes_do_not_make_up_for_a_cell_that_is_missing(tmp_path
     path.write_text(f"a,b\n{cell},1\n2\n")
     with pytest.raises(TableError, match="has 1 cell, where the header has 2"):
         whole(path, Reading())
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"), [("a;b\n1;2\n\ufeff3;4\n", [[1, 2], [3, 4]]), ("a\n14\n15\n\ufeff", [[14], [15]])]
+)
+def test_a_byte_order_mark_inside_of_a_file_means_nothing(tmp_path, content, rows):
+    path = tmp_path / "table.csv"
+    path.write_text(content, encoding="utf-8")
+    assert whole(path, Reading()).to_numpy().tolist() == rows
+    assert np.concatenate([piece.to_numpy() for piece in pieces(path, Reading())]).tolist() == rows

@@ -284,7 +284,8 @@ class _Decoded:
         content, self._first = self._first or self._file.read(size), b""
         self._ended = not content
         try:
-            text = self._decoder.decode(content, not content)
+            # Files that were put one behind the other have byte order marks inside, which mean nothing there.
+            text = self._decoder.decode(content, not content).replace("\ufeff", "")
         except UnicodeError as error:
             start = min(getattr(error, "start", 0), len(content))
             line, hint = self._line + content.count(b"\n", 0, start), encoding_of(content)
