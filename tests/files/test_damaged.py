@@ -375,6 +375,9 @@ def test_an_array_is_no_larger_than_its_bytes(array, kind, members, tmp_path):
     if array.dtype.kind == "U":
         bytes_of = bytes_of[:128].replace(b"<U1", b"<U0")
     node = {"__class__": kind, "__module__": "numpy", "__loader__": "NdArrayNode", "type": "numpy", "file": name}
-    change = lambda schema: schema.update(as_list(schema) or {"content": [node]})  # noqa: E731 - of one use
+
+    def change(schema):
+        schema.update(as_list(schema) or {"content": [node]})
+
     text = refusal(edited({**members, name: bytes_of}, change), tmp_path / "file")
     assert "1.npy is no number by itself" in text or "1.npy claims the shape" in text

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EMPTY = "empty"
 HEAD = ("column", "taken for", EMPTY, "what it holds", "what is done with it")
-# So many letters of a cell of the plan are shown, and so many columns by `fit`.
+# Letters that are shown of a cell of the plan, and columns that `fit` shows.
 WIDEST = 44
 MOST_LINES = 20
 LEAST_ROWS = 10

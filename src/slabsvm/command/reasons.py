@@ -22,7 +22,7 @@ LEAST = 0.01
 GAP = "(empty)"
 # Numbers between these would be 1.01e+03 with three digits.
 LEAST_EXPONENT, MOST_EXPONENT = 1e3, 1e6
-# So many columns are named in a line, and so many rows kept.
+# Columns that are named in a line, and rows that are kept.
 FEW = 3
 MOST_ROWS = 20
 NEVER_SEEN, EMPTY = "never seen", "empty"

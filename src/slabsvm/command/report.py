@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slabsvm.runtime.arrays import FloatArray
 
 N_BINS = 36
-# Of the learned rows so many are within the picture; beyond it on the left is as much room again.
+# These quantiles of the learned rows are within the picture; beyond it on the left is as much room again.
 MOST = (0.005, 1.0)
 # The picture in its own units.
 WIDTH, HEIGHT, FLOOR = 720, 214, 180

@@ -27,7 +27,7 @@ from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # What is added to the log mass of rows out of reach. Decisions of rows within reach are of the size of 1.
 BEYOND = -1e6
-# A row is out of reach where its mass is below this share of a slab's lower plane, or so many units of rounding.
+# A row is out of reach where its mass is below this share of a slab's lower plane, or 4 units of rounding.
 SHARE_OF_PLANE = 1e-3
 UNITS_OF_ROUNDING = 4.0
 # Kernel values underflow at this many bandwidths 1/sqrt(gamma) from every training row: exp(-100^2) is 0 in float64.

@@ -72,7 +72,7 @@ class Ranking:
         return new, np.searchsorted(self.values, new, side="right")
 
     def _passed(self, place: npt.NDArray[np.intp]) -> FloatArray:
-        """Return the weight of so many held-out positives, rounded up."""
+        """Return the weight of the first `place` held-out positives, rounded up."""
         return whole_up(np.concatenate([[0.0], np.cumsum(self.weights)])[place])
 
     def _share(self, new: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:

@@ -28,10 +28,10 @@ from slabsvm.runtime.objects import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24
-# Near copies are looked for among so many nearest rows. The dimension is read off so many, and is no more than what few
+# Near copies are looked for among 10 nearest rows. The dimension is read off 40, and is no more than what few
 # rows can tell.
 NEIGHBOURS, FARTHEST, MOST_DIMENSIONS = 10, 40, 6.0
-# The dimension is read off at steps of so many rows; a column has two values if so many rows have.
+# The dimension is read off at steps of 5 rows; a column has two values if 1,000 rows have.
 SCALES, BINARY = 5, 1000
 # A gap in the distances is no chance where one as large has less than this probability, and the next is twice as far.
 BY_CHANCE, HALF = 0.002, 0.5
@@ -39,7 +39,7 @@ ASKED = 64
 # The group of a sample that several groups have, and the member that a row of weight 0 is.
 SHARED = -1
 NO_MEMBER = -1
-# Squared distances are known to so many units of the squared lengths that they are made of.
+# Squared distances are known to 64 units of the squared lengths that they are made of.
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 

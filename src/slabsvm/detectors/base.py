@@ -340,7 +340,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def _learned(self, training: Training, most: float = np.inf) -> tuple[Training, BoolArray]:
         """Return what is learned, and which rows, (n_samples,), are held out and set the threshold.
 
-        With calibration="auto" these are some of more than so many distinct rows.
+        With calibration="auto" these are some rows, where more than 2,000 are distinct.
         """
         out = np.zeros(training.n_rows, dtype=bool)
         if self.calibration == "held-out":
@@ -431,7 +431,7 @@ fit_with_groups.__doc__ = cleandoc(Detector.fit.__doc__ or "").replace("\n\nRetu
 def checked_rows(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int, accept_sparse: str | bool = "csr"
 ) -> Any:
-    """Return rows as a dense array or canonical CSR matrix of floats; at least so many to learn from (reset)."""
+    """Return rows as a dense array or canonical CSR matrix of floats; at least `least` to learn from (reset)."""
     least = least if reset else 1
     # `validate_data` would return plain rows as they are, and takes longer for one row than its score.
     if is_plain(X) and len(X) >= least and takes_unnamed(estimator, X.shape[1], reset=reset):
@@ -467,7 +467,7 @@ def distinct_of(detector: Detector, X: Any, weights: FloatArray) -> Distinct:
 
 
 def takes_unnamed(estimator: Any, n_features: int, *, reset: bool) -> bool:
-    """Return whether an estimator takes so many features without names, which with reset it then expects."""
+    """Return whether an estimator takes `n_features` without names, which with reset it then expects."""
     if "feature_names_in_" in estimator.__dict__:
         return False
     if reset:

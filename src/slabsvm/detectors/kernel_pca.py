@@ -45,7 +45,7 @@ from slabsvm.runtime.sklearn_private import Interval
 NO_ERROR = 1e-10
 # A cloud's variance must be this many times what a threshold is moved by for rounding.
 RESOLVED = 1e3
-# What errors are made of is read off so many samples.
+# What errors are made of is read off 64 samples.
 USUAL_ROWS = 64
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000

@@ -29,7 +29,7 @@ from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.
 ASYMMETRY = 1e-8
-# It is compared with its mirror image so many bytes at a time.
+# It is compared with its mirror image 16 MB at a time.
 COMPARED_BYTES = 2**24
 
 

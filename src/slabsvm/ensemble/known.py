@@ -28,14 +28,14 @@ from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
 from slabsvm.runtime.sklearn_private import HasMethods
 
-# The positives are left out in so many parts, and few of them in more.
+# Positives are left out in 10 parts, and fewer than 200 in 20.
 FOLDS, OF_FEW, FEW = 10, 20, 200
-# The default: so many extra trees.
+# Extra trees, by default.
 N_TREES = 100
 LEAST_LEAF = 2
-# Rows and trees are scored together until they are so many.
+# At most this product of rows and trees is scored at once.
 TOGETHER = 2**18
-# What is usual is read off so many rows.
+# Rows that tell what is usual.
 USUAL_ROWS = 64
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -217,7 +217,7 @@ def left_out(
 
 
 def drawn_of_units(units: IndexArray, most: int, generator: np.random.Generator) -> BoolArray:
-    """Return a mask of at most so many rows at random, (n,), of which no more than half are of one unit."""
+    """Return a mask of at most `most` rows at random, (n,), of which no more than half are of one unit."""
     if len(units) <= most:
         return np.ones(len(units), dtype=bool)
     place = generator.permutation(len(units))

@@ -22,9 +22,9 @@ from slabsvm.runtime.sklearn_private import nearest_of
 BLOCK_BYTES, PAIRS = 2**24, 2 * 10**8
 # Features are taken to be no larger, so that squared distances are finite.
 FARTHEST = 1e150
-# The centre is the median of so many samples.
+# The centre is the median of 256 samples.
 CENTRAL = 256
-# Groups of at most so many samples are searched together, with as many more neighbours.
+# Groups of at most 64 samples are searched together, with as many more neighbours.
 SMALL_GROUP = 64
 
 
@@ -158,7 +158,7 @@ class Nearest:
         return np.clip(self.samples - centre, -FARTHEST, FARTHEST), centre
 
     def _found(self, X: Any, k: int, own: IndexArray, labels: IndexArray, *, copies: FloatArray, more: int) -> Found:
-        """Return the k nearest samples of rows, but those whose label, (m,), is a row's own, (n,): at most so many."""
+        """Return the k nearest samples of rows, but those whose label, (m,), is a row's own, (n,): at most k."""
         m, n = len(self.counts), X.shape[0]
         wanted, width = min(k, m), min(k + more, m)
         near, squares = np.empty((n, width), dtype=np.intp), np.empty((n, width))

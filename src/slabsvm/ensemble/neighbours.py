@@ -16,12 +16,10 @@ from slabsvm.ensemble.scales import refuse_scales
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
+from slabsvm.kernels.expansion import TYPICAL_ROWS
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
-
-# What is typical is read off so many samples.
-TYPICAL_ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -171,7 +171,7 @@ class Surprise:
 
     @classmethod
     def of(cls, readings: FloatArray, masses: FloatArray, worth: float, *, least: float = 0.0) -> Surprise:
-        """Return it for training rows of these masses, which are worth so many rows in all, in a unit of least."""
+        """Return it for training rows of these masses, worth `worth` rows in all, in a unit of least."""
         order = np.argsort(readings, kind="stable")
         ordered = readings[order]
         rows = np.concatenate([[0.0], np.cumsum(masses[order][::-1])])

@@ -26,6 +26,7 @@ from slabsvm.ensemble.unlearned import distances_without_own
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model
 from slabsvm.fitted.training import Training, refuse_what_is_not_finite
+from slabsvm.kernels.expansion import TYPICAL_ROWS
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
@@ -43,8 +44,6 @@ USUAL = float(np.log(2.0))
 # is opposite to all of them would be the most normal of all. Letters that nobody labelled have an AUROC
 # of .891 and .882 so with ten and 25 labels, and .879 and .860 without it; tables gain .002 to .005 less.
 LEAST_SURPRISE = 1.0
-# What is typical is read off so many samples.
-TYPICAL_ROWS = 256
 # A reason names the median of this many of the nearest rows, among this many learned ones at random. On the tables of
 # benchmarks/explain.py 3 to 9 rows are as near to the truth, in either view; of 4,000 rows they are 4 % nearer.
 OF_MEDIAN, AMONG = 5, 1000

@@ -47,7 +47,7 @@ class ArrayError(ValueError):
 def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
     """Return an archive, whose directory is counted before zipfile makes an object of some 300 bytes of each entry.
 
-    A member takes so many bytes at least, in the archive and in its directory, and a file of any size has no more
+    A member takes `bytes_by_member` at least, in the archive and in its directory, and a file of any size has no more
     members than most. Raises zipfile.BadZipFile where it is no archive, or names more; and all of DAMAGED.
     """
     size = file.seek(0, os.SEEK_END)
@@ -113,7 +113,7 @@ def array_of(
     size: int,
     match: Callable[[Header], object] | None = None,
 ) -> npt.NDArray[Any]:
-    """Return the array of a member of an archive of so many bytes, of which `match` may refuse what it says of itself.
+    """Return the array of a member of an archive of `size` bytes, of which `match` may refuse what it says of itself.
     Raises ArrayError where it is none of numbers, or of other bytes than it claims; all of DAMAGED.
     """
     with archive.open(info) as member:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import re
 import sys
 import warnings
 import zlib
@@ -23,7 +22,7 @@ from slabsvm.files.records import AS_CSV, N_LINES, Block, Records, names_of_head
 from slabsvm.runtime.arrays import BoolArray
 from slabsvm.runtime.caller import load
 from slabsvm.tables.cells import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
-from slabsvm.tables.letters import LONGEST, Letters
+from slabsvm.tables.letters import LONGEST_TEXT, Letters
 from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
 
 STANDARD = Path("-")
@@ -66,8 +65,7 @@ for _blank in b" \t:":
     BEGINNINGS[256 * _blank : 256 * _blank + 256] = True
 # A larger share of the rows are no totals.
 MOST_TOTALS = 0.05
-# A cell of digits that begins with a zero, between what may stand between cells.
-LEADING_ZERO = re.compile(rb'(?:^|[\t;|,\n"])0\d+(?=[\t;|,\r\n"]|$)')
+# Of a byte, whether it may stand between cells.
 BETWEEN = np.isin(np.arange(256), list(b'\t;|,\r\n"'))
 
 
@@ -183,7 +181,7 @@ def _may_be_totals(cells: Any) -> BoolArray:
     letters, missing = known
     two = letters.content[letters.starts].astype(np.intp) * 256 + letters.content[letters.starts + 1]
     found = np.zeros(len(cells), dtype=bool)
-    found[~missing] = BEGINNINGS[two] & (letters.sizes < LONGEST)
+    found[~missing] = BEGINNINGS[two] & (letters.sizes < LONGEST_TEXT)
     return found
 
 
@@ -290,19 +288,19 @@ def _has_two_readings(texts: Any) -> bool:
     return form is not None and (bool(form.other) or form.form != PLAIN)
 
 
-def _has_leading_zero(content: bytes) -> bool:
-    """Return whether a text has a cell of digits that begins with a zero; quickly where no cell looks like it."""
+def _may_have_leading_zero(content: bytes) -> bool:
+    """Return whether a text may have a cell of digits that begins with a zero."""
     letters = np.frombuffer(b"\n" + content + b"\n\n", dtype=np.uint8)
     is_digit = letters - np.uint8(ord("0")) < 10
     zeros = np.flatnonzero((letters[1:-2] == ord("0")) & is_digit[2:-1]) + 1
     zeros = zeros[BETWEEN[letters[zeros - 1]] & (is_digit[zeros + 2] | BETWEEN[letters[zeros + 2]])]
-    return len(zeros) > 0 and LEADING_ZERO.search(content) is not None
+    return len(zeros) > 0
 
 
 def _keep_zeros(frame: Any, written: Callable[..., Any], content: bytes) -> None:
     """Make texts of whole numbers of which one has a leading zero, as a postal code has."""
     numbers = [name for name, cells in frame.items() if cells.dtype.kind in "if"]
-    if not numbers or not _has_leading_zero(content):
+    if not numbers or not _may_have_leading_zero(content):
         return
     found = written(numbers)
     for name in numbers:

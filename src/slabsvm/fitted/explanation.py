@@ -28,7 +28,7 @@ import numpy as np
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# What is usual is read off so many rows, or as many in between as have so many parts in all.
+# The usual distance is read off 50 to 500 rows: as many as have USUAL_PARTS parts in all.
 USUAL_ROWS = (50, 500)
 USUAL_PARTS = 2**20
 # Blame is divided as if each row were off by this share of a typical row's distance, in the typical way: so it is

@@ -198,7 +198,7 @@ class Unseen:
         return scores
 
     def some(self, count: int) -> IndexArray:
-        """Return the places of about so many, evenly spread."""
+        """Return about `count` places, evenly spread."""
         return np.arange(0, len(self.scores), -(-len(self.scores) // count))
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 
-# Up to so many samples each is left out. With more, others than those that are learned set the threshold.
+# Up to 2,000 samples each is left out. With more, others than those that are learned set the threshold.
 EXACT = 2000
-# Rows that are held out, a tenth if that is more; of groups so many, or half of all.
+# Of rows 1,000 are held out, or a tenth if that is more; of groups 100, or half of all.
 LEAST_HELD_OUT, MANY_GROUPS = 1000, 100
 # Two are learned, and one is held out.
 LEAST_UNITS = 3
@@ -27,9 +27,9 @@ FOLDS, FEW, SOME = 10, 50, 500
 def held_out(training: Training, random: np.random.RandomState, least_learned: int) -> BoolArray:
     """Return which rows, (n_samples,), set the threshold and are not learned: 1,000, or a tenth if it is more.
 
-    At least so many are learned, and at least half. Of groups whole ones are held out, MANY_GROUPS if there are twice
-    as many: in random order each that leaves half of the rows, and two groups, to learn. Raises ValueError for fewer
-    than three rows, or groups.
+    At least `least_learned` are learned, and at least half. Of groups whole ones are held out, MANY_GROUPS if there are
+    twice as many: in random order each that leaves half of the rows, and two groups, to learn. Raises ValueError for
+    fewer than three rows, or groups.
     """
     kept, groups = np.flatnonzero(training.weights > 0), training.groups
     n, what = (len(kept), "rows") if groups is None else (groups.count, "groups")

@@ -29,7 +29,7 @@ from slabsvm.fitted.threshold import least_recall
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
 
-# A standard deviation is made by a few rows where it is so many times what the middle half of the rows says. Three rows
+# A standard deviation is made by a few rows where it is 100 times what the middle half of the rows says. Three rows
 # of 300 that are a hundred times as far out lower the balanced accuracy of AutoDetector by .1 and of a linear SVDD by
 # .56, at a thousand times that of KernelDensityDetector by .13. Of 81 tables of OddBench and ADBench 9 have such a
 # column, as an exponential of Gaussians of a deviation of 2.6 has.
@@ -48,7 +48,7 @@ LOST_RECALL = 0.1
 NEARLY_COPIED = 0.2
 # Most rows are more than this share.
 MOST = 0.5
-# A warning is due where rows that repeat none are rejected so many times as often as asked for.
+# A warning is due where rows that repeat none are rejected 5 times as often as asked for.
 MUCH_MORE = 5.0
 # Samples whose weights differ by a smaller share weigh alike.
 SAME_WEIGHT = 1e-9

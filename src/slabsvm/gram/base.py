@@ -22,11 +22,11 @@ SMALL = 500
 VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
 INDEFINITE = 1e-6
-# Threads take so many rows of K at once; a square of a K that is computed is multiplied in tiles of so many rows and
-# columns, which a processor's cache holds. A value's rounding depends on the shape of the product that it comes from,
+# Threads take 512 rows of K at once; a square of a K that is computed is multiplied in tiles of 512 rows and columns,
+# which a processor's cache holds. A value's rounding depends on the shape of the product that it comes from,
 # and tiles do not depend on the number of threads. Half the rows cost up to a seventh more.
 TILE = 512
-# Threads add the tiles' products to so many sums: rounding does not depend on the threads.
+# Threads add the tiles' products to 16 sums: rounding does not depend on the threads.
 SUMS = 16
 NOT_SEMIDEFINITE = "The kernel matrix is not positive semidefinite"
 CONVEX = "The slab is a convex problem only for positive semidefinite kernels."

@@ -40,7 +40,7 @@ KEPT_BYTES = 2**26
 NEIGHBOUR_BYTES = 2**22
 # A sample of less weight is no neighbour.
 NEGLIGIBLE = 1e-20
-# What is typical is read off so many samples: their order is a hash, and as good as random.
+# What is typical is read off 256 samples: their order is a hash, and as good as random.
 TYPICAL_ROWS = 256
 # How far a line goes, in bandwidths 1/sqrt(gamma), where kernel values are exp(-36); Gauss-Legendre nodes along it.
 REACH = 6.0

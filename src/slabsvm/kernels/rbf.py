@@ -17,7 +17,7 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, piece
 
 # Bytes of a block that are computed at once: at 20,000 columns, 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower.
 TILE_BYTES = 2**25
-# Sums are taken over tiles of which OpenBLAS computes products without packing, at most so many multiplications, or of
+# Sums are taken over tiles of which OpenBLAS computes products without packing, at most 10^6 multiplications, or of
 # LEAST_SIDE: at 16 features a third faster than whole rows. FEW_ROWS are not worth the copy of the other side.
 SMALL_PRODUCT = 10**6
 LEAST_SIDE = 160

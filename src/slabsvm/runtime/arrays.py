@@ -19,7 +19,7 @@ Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array
 # Terms are multiplied by this power of two, and their sum divided by it: terms that underflow are negligible in it.
 UNIT = 2.0**-600
 
-# What is computed at a time takes so many bytes: little beside a fit, and much beside the cost of a call.
+# What is computed at a time takes 32 MB: little beside a fit, and much beside the cost of a call.
 PIECE_BYTES = 2**25
 # Bytes that right-hand CSR rows may take when they are laid out densely.
 DENSE_BYTES = 2**25

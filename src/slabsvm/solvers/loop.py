@@ -29,11 +29,11 @@ from slabsvm.solvers.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, Work
 
 # The lower plane may lack this much of what beta asks of it: samples that are beyond their boxes ask for less in them.
 SURPLUS = 1.1
-# Of more samples than are factored, at most so many products with K are made, until scores of 1 are off by no more than
+# Of more samples than are factored, at most 60 products with K are made, until scores of 1 are off by no more than
 # this on average: the gap is then some 1e-3 of the objective, or less.
 PRODUCTS = 60
 LEVEL = 2e-5
-# After so many products it is told whether the planes are apart.
+# After 8 products it is told whether the planes are apart.
 TOLD = 8
 
 
@@ -44,12 +44,12 @@ class Tuning:
     Attributes
     ----------
     ratio : int
-        A larger problem first solves one sample in so many.
+        A larger problem first solves one sample in this number.
     equal : float
         Where more than this share of a slab's samples is free, equal scores are tried: a fit is 1.5 to 3 times faster
         where they are nearly the optimum (normal, correlated, one-hot rows).
     steps : int
-        A call of the descent takes at most so many steps for each member; then all scores are updated.
+        A call of the descent takes at most this number of steps for each member; then all scores are updated.
     goal, part_goal : float
         The descent goes down to this share of tol; on a part, which is not worth solving to the end, or to this share
         of the gap that it starts from.
@@ -58,10 +58,10 @@ class Tuning:
     single_gap : float
         The gap that float32 scores hide, as a share of the largest objective.
     resolved : float
-        Scores within so many float32 roundings of a plane are at last computed in float64.
+        Scores within this number of float32 roundings of a plane are at last computed in float64.
     work, work_per_pair : float
-        A fit ends after so many steps times members, or so many for each pair of samples, times how much of the planes'
-        masses does not cancel (a fifth at the default epsilon), if that is more. A second takes some 5e8. Of default
+        A fit ends after `work` steps times members, or `work_per_pair` for each pair of samples, times how much of the
+        planes' masses does not cancel (a fifth at the default epsilon), if that is more. A second takes some 5e8. Of default
         fits of 300 to 20,000 rows none takes half of it.
     part_work : float
         The share of it that a part may take.

@@ -19,11 +19,11 @@ from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# Up to so many samples.
+# Samples, at most.
 LARGEST = 2000
 # A step of the descent divides by no less, as a share of K's diagonal: equal samples have no curvature.
 CURVATURE_FLOOR = 1e-12
-# A descent ends after so many steps times samples.
+# Steps of a descent times samples, at most.
 MOST_WORK = 1e9
 
 

@@ -23,7 +23,7 @@ NEWCOMERS = 256
 WORST = 0.2
 # The block takes at most this share of the memory, and rows the rest.
 BLOCK_SHARE = 0.5
-# A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
+# A block of 2,048 members is held whatever the memory: a working set that lacks free variables makes no progress.
 LEAST_SPACE = 2048
 # A working set of this share of all samples takes in the rest, if all of K fits the memory; so does a fit of which a
 # part has this share of support vectors.
@@ -56,7 +56,7 @@ class WorkingSets:
         self._n_turns = 0
 
     def at(self, point: Point, room: int) -> IndexArray:
-        """Return the samples to work on from a point, of which there is room for so many."""
+        """Return the samples to work on from a point, of which `room` at most are wanted."""
         working, self.rounds = working_set(point), max(1.0, np.count_nonzero(_free(point)) / room)
         if len(working) > room:
             working = in_turns(point, working, room, self._last_turns)
@@ -120,7 +120,7 @@ class KernelCache:
         least_space members is held whatever it says.
     least_space : int, default=LEAST_SPACE
     piece_bytes : int, default=PIECE_BYTES
-        The newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
+        The newcomers' rows of the block are filled in pieces of this size, so that they are not in memory twice.
 
     Attributes
     ----------

@@ -75,7 +75,7 @@ class TableError(ValueError):
         return found
 
     def below(self, rows: int) -> TableError:
-        """Return the error as one of a table of which these rows are preceded by so many others."""
+        """Return the error as one of a table whose rows follow `rows` others."""
         if len(self.errors) > 1:
             return TableError.of([error.below(rows) for error in self.errors], self.what)
         row = None if self.row is None else self.row + rows

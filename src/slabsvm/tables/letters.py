@@ -18,7 +18,7 @@ import numpy.typing as npt
 from slabsvm.runtime.arrays import BoolArray, IndexArray
 
 # Texts of more bytes are read one by one: no number is so long.
-LONGEST = 64
+LONGEST_TEXT = 64
 # Shapes of one length that are looked for one after the other, before all the others are sorted.
 N_USUAL = 16
 ZERO, WORD = ord("0"), 8
@@ -64,16 +64,16 @@ class Shape:
 class Letters:
     """Texts as bytes in UTF-8."""
 
-    content: npt.NDArray[np.uint8]  # all bytes, and LONGEST more
+    content: npt.NDArray[np.uint8]  # all bytes, and LONGEST_TEXT more
     starts: IndexArray  # (n,): where each text begins
     sizes: IndexArray  # (n,): how many bytes it has
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Letters:
         """Return the bytes of texts."""
-        content = "\n".join(texts).encode("utf-8", "surrogatepass") + bytes(LONGEST)
+        content = "\n".join(texts).encode("utf-8", "surrogatepass") + bytes(LONGEST_TEXT)
         letters = np.frombuffer(content, dtype=np.uint8)
-        ends = np.append(np.flatnonzero(letters[:-LONGEST] == ord("\n")), len(letters) - LONGEST)
+        ends = np.append(np.flatnonzero(letters[:-LONGEST_TEXT] == ord("\n")), len(letters) - LONGEST_TEXT)
         if len(ends) != len(texts):  # some hold lines themselves
             ends = np.cumsum([len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts], dtype=np.intp) - 1
         starts = np.append(0, ends[:-1] + 1)[: len(texts)]
@@ -97,9 +97,9 @@ class Letters:
         _, places, content = array.buffers()
         wide = np.int64 if array.type == pyarrow.large_string() else np.int32
         ends = np.frombuffer(places, dtype=wide)[array.offset : array.offset + len(array) + 1].astype(np.intp)
-        letters = np.zeros((len(content) if content else 0) + LONGEST, dtype=np.uint8)
+        letters = np.zeros((len(content) if content else 0) + LONGEST_TEXT, dtype=np.uint8)
         if content:
-            letters[:-LONGEST] = np.frombuffer(content, dtype=np.uint8)
+            letters[:-LONGEST_TEXT] = np.frombuffer(content, dtype=np.uint8)
         return cls(letters, ends[:-1], np.diff(ends)), missing
 
     @property
@@ -116,9 +116,11 @@ class Letters:
 
     def texts(self) -> list[str]:
         """Return the texts."""
-        content = self.content.tobytes()
-        ends = (self.starts + self.sizes).tolist()
-        pairs = zip(self.starts.tolist(), ends, strict=True)
+        if not len(self):
+            return []
+        first, ends = int(self.starts.min()), self.starts + self.sizes
+        content = self.content[first : int(ends.max())].tobytes()
+        pairs = zip((self.starts - first).tolist(), (ends - first).tolist(), strict=True)
         return [content[start:end].decode("utf-8", "surrogatepass") for start, end in pairs]
 
     def text(self, place: int) -> str:
@@ -128,13 +130,13 @@ class Letters:
 
     @cached_property
     def shapes(self) -> list[Shape]:
-        """All texts by their shapes; those of more than LONGEST bytes are one each."""
-        counts = np.bincount(np.minimum(self.sizes, LONGEST + 1), minlength=LONGEST + 2)
+        """All texts by their shapes; those of more than LONGEST_TEXT bytes are one each."""
+        counts = np.bincount(np.minimum(self.sizes, LONGEST_TEXT + 1), minlength=LONGEST_TEXT + 2)
         found = []
-        for size in np.flatnonzero(counts[: LONGEST + 1]).tolist():
+        for size in np.flatnonzero(counts[: LONGEST_TEXT + 1]).tolist():
             places = np.flatnonzero(self.sizes == size)
             found += [*self._of_size(size, places)]
-        for place in np.flatnonzero(self.sizes > LONGEST).tolist() if counts[LONGEST + 1] else ():
+        for place in np.flatnonzero(self.sizes > LONGEST_TEXT).tolist() if counts[LONGEST_TEXT + 1] else ():
             start = int(self.starts[place])
             rows = self.content[start : start + int(self.sizes[place])][None, :]
             found.append(Shape(self.text(place), np.array([place]), rows))

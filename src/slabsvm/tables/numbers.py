@@ -34,7 +34,7 @@ N_FIRST = 1000
 MOST_NUMBERS = 0.5
 # Whoever writes a mark between thousands writes it from here on.
 FIRST_GROUPED = 1000.0
-# Whole numbers of so many digits, and powers of ten up to this, are exact in float64: their quotient is rounded once.
+# Whole numbers of 15 digits, and powers of ten up to this, are exact in float64: their quotient is rounded once.
 EXACT_DIGITS = 15
 # What people and programs write in a cell of numbers or times that has none, in lower case.
 PLACEHOLDERS = frozenset(

@@ -293,7 +293,7 @@ def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
 
 
 def _too_long(whole: npt.NDArray[Any], n_present: int) -> bool:
-    """Return whether whole numbers have so many digits that float64 makes one of several, or changes most."""
+    """Return whether whole numbers are too long for float64, which makes one of several, or changes most."""
     if whole.min() >= -LAST_EXACT and whole.max() <= LAST_EXACT:
         return False
     numbers = whole.tolist()
