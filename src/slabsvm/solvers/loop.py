@@ -61,8 +61,8 @@ class Tuning:
         Scores within this number of float32 roundings of a plane are at last computed in float64.
     work, work_per_pair : float
         A fit ends after `work` steps times members, or `work_per_pair` for each pair of samples, times how much of the
-        planes' masses does not cancel (a fifth at the default epsilon), if that is more. A second takes some 5e8. Of default
-        fits of 300 to 20,000 rows none takes half of it.
+        planes' masses does not cancel (a fifth at the default epsilon), if that is more. A second takes some 5e8. Of
+        default fits of 300 to 20,000 rows none takes half of it.
     part_work : float
         The share of it that a part may take.
     """
