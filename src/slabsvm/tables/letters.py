@@ -86,16 +86,14 @@ class Letters:
         """
         if getattr(column.dtype, "storage", "") != "pyarrow":
             return None
-        import pyarrow
-
-        array = pyarrow.array(column)
-        array = array.combine_chunks() if isinstance(array, pyarrow.ChunkedArray) else array
+        array = column.array.__arrow_array__()
+        array = array.combine_chunks() if hasattr(array, "combine_chunks") else array
         missing = column.isna().to_numpy(dtype=bool)
         array = array.drop_null() if missing.any() else array
-        if array.type not in (pyarrow.string(), pyarrow.large_string()):
+        if str(array.type) not in ("string", "large_string"):
             return None
         _, places, content = array.buffers()
-        wide = np.int64 if array.type == pyarrow.large_string() else np.int32
+        wide = np.int64 if str(array.type) == "large_string" else np.int32
         ends = np.frombuffer(places, dtype=wide)[array.offset : array.offset + len(array) + 1].astype(np.intp)
         letters = np.zeros((len(content) if content else 0) + LONGEST_TEXT, dtype=np.uint8)
         if content:
