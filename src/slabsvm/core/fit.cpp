@@ -474,21 +474,26 @@ class Solver {
     if (settled) return at.scores;
     const double objective = objective_of(rest, at), share = size_of(objective) / counted(objective);
     const double rough = found_.optimal ? REFIT_GAP * share : std::max(REFIT_GAP * share, GOAL * wanted_.tol);
-    const double gap = m_ <= SMALL_REFIT ? SMALL_REFIT_GAP * share : rough;
     // Each may take a tenth of a fit's steps, and all together twice as many as one fit; then each a few.
     const Index most = refit_work_ <= 2.0 * wanted_.most_work ? most_steps() / 10 : FEW_STEPS * m_;
-    const Index steps = descended(rest, at, gap, most).steps;
-    refit_work_ += double(m_) * double(steps);
-    found_.refit_steps += steps;
-    at.scores = scores_of(rest, beta_of(rest, at.values));
+    const auto go_down = [&, &rest = rest, &at = at](double gap) {
+      const Index steps = descended(rest, at, gap, most).steps;
+      refit_work_ += double(m_) * double(steps);
+      found_.refit_steps += steps;
+      at.scores = scores_of(rest, beta_of(rest, at.values));
+    };
+    go_down(rough);
     // What was not found for all is not for the rest, and of many samples it would take too long.
     if (!found_.optimal || m_ > SMALL_REFIT) return at.scores;
     steady(rest, at);
     Optimum<double> exact;
     const States states = states_of(rest, rest.near, seem_merged(rest, at.values));
-    if (!climb(rest, states, REFIT_CLIMBING, exact)) return at.scores;
-    const std::optional<Solution> better = solution_of(rest, exact.at.beta);
-    return better && gap_of(rest, *better) < gap_of(rest, at) ? better->scores : at.scores;
+    const bool found = climb(rest, states, REFIT_CLIMBING, exact);
+    if (const auto better = found ? solution_of(rest, exact.at.beta) : std::nullopt;
+        better && gap_of(rest, *better) < gap_of(rest, at))
+      return better->scores;
+    go_down(SMALL_REFIT_GAP * share);
+    return at.scores;
   }
 
   Problem problem_;
