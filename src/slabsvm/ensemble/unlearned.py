@@ -1,4 +1,4 @@
-"""How far training rows are from their neighbours in views that have not learned them.
+"""Distances of training rows from their neighbours, in views that have not learned the row itself.
 
 A view knows each row that it was made of. Of 50 rows of 500 features each is the largest in some, where a new row would
 be larger still; a few heavy tails make the deviations of 1,000 rows; among the ranks of one feature each row has its
