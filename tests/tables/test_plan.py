@@ -304,8 +304,8 @@ def taken_for(values, name="c", **rules):
     ("values", "name", "kind"),
     [
         (["2:47:29", "2:04:50", "1:18:01"] * 20, "c", "number as h:mm:ss"),
-        (["02:47", "12:04", "23:18"] * 20, "dauer", "number as h:mm:ss"),
-        (["02:47", "12:04", "47:18"] * 20, "c", "number as h:mm:ss"),
+        (["02:47", "12:04", "23:18"] * 20, "dauer", "number as h:mm"),
+        (["02:47", "12:04", "47:18"] * 20, "c", "number as h:mm"),
         (["02:47", "12:04", "23:18"] * 20, "c", "time"),
         ([f"2025-01-{day:02d}T12:00:00+02:00" for day in range(1, 29)], "c", "time"),
         (np.arange(60) * 3600 + 1735689600, "ts", "Unix time"),

@@ -95,7 +95,8 @@ class Records:
         self.separator = separator or ","
         self._file = _Decoded(file, encoding, kept)
         self.encoding = self._file.encoding
-        self._line, self._rest, self._first_name = 1, b"", b""
+        self._line, self._rest = 1, b""
+        self._beginnings: tuple[bytes, ...] = ()
         first = self._next()
         if first is None:
             raise TableError("it is empty: there is not even a header. Give a table with a header and rows")
@@ -114,8 +115,10 @@ class Records:
         self.names = names_of_header([*cells[place], *[""] * open_ended], say)
         self._refuse_names(cells[place])
         start = 0 if place == 0 else ends[place - 1]
-        name, mark, _ = first.content[start : ends[place]].lstrip(b"\r\n").partition(self.separator.encode())
-        self._first_name = name + mark
+        name = first.content[start : ends[place]].strip(b"\r\n").partition(self.separator.encode())[0].strip(b'"')
+        mark = self.separator.encode() if len(self.names) > 1 else b""
+        # As it may be written where the header is repeated.
+        self._beginnings = tuple(some + mark for some in (name, b'"' + name + b'"') if name)
         rest = first.content[ends[place] :]
         self._first = Block(rest, 1 + first.content.count(b"\n", 0, ends[place])) if rest else None
 
@@ -246,10 +249,10 @@ class Records:
 
     def _without_header(self, block: Block) -> Block:
         """Return a block without lines that repeat the header; they stay as empty lines, so that numbers are right."""
-        if not self._first_name.endswith(self.separator.encode()) or self._first_name not in block.content:
+        if not any(beginning in block.content for beginning in self._beginnings):
             return block
         lines = block.content.split(b"\n")
-        for place in [place for place, one in enumerate(lines) if one.startswith(self._first_name)]:
+        for place in [place for place, one in enumerate(lines) if one.startswith(self._beginnings)]:
             cells = next(iter(self._reader(lines[place], strict=False)))
             same = sum(
                 cell.strip() == name.encode().decode("latin-1") for cell, name in zip(cells, self.names, strict=False)
@@ -298,6 +301,15 @@ class _Decoded:
             ) from error
         self._line += content.count(b"\n")
         return text.encode() if text or not content else self.read(size)
+
+
+def lines_of(file: BinaryIO, encoding: str | None, kept: str | None) -> Iterator[bytes]:
+    """Give the lines of a text in UTF-8, of one in another encoding; TableError as `Records`."""
+    decoded, rest = _Decoded(file, encoding, kept), b""
+    while content := decoded.read(BLOCK_BYTES):
+        *lines, rest = (rest + content).split(b"\n")
+        yield from lines
+    yield rest
 
 
 def encoding_of(content: bytes, kept: str | None = None) -> str:

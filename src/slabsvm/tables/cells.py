@@ -32,6 +32,8 @@ MOST_GAPS = 5
 LAST_EXACT = 2**53
 # Below or above what could be measured, as <5.
 LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]")
+# A fraction that is zero.
+ZEROS = re.compile(r"(?<=\d)[.,]0{1,2}$")
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
@@ -96,6 +98,7 @@ class Cells:
     missing: BoolArray  # (n,): cells that are empty, whose values mean nothing; places are then -1
     # The different texts, in the order of their first rows, or all objects; None of numbers and moments
     levels: npt.NDArray[np.object_] | None = None
+    zoned: bool = False  # whether moments have a zone
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
 
     @property
@@ -124,7 +127,9 @@ class Cells:
             numbers = [number for text in gaps if (number := as_number(text)) is not None]
             is_gap = np.isin(self.values, numbers) if self.values.dtype.kind in "fiu" else False
             return replace(self, missing=self.missing | is_gap)
-        kept = np.array([str(level).strip() not in gaps for level in self.levels.tolist()], dtype=bool)
+        texts = [str(level).strip() for level in self.levels.tolist()]
+        # -9999,0 is the number -9999.
+        kept = np.array([text not in gaps and ZEROS.sub("", text) not in gaps for text in texts], dtype=bool)
         values = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[self.values]
         levels = self.levels[kept]
         if set(map(type, levels.tolist())) <= {str}:
@@ -345,18 +350,19 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     if is_text(column):
         codes, levels = column.factorize()
         return Cells(name, codes.astype(np.intp), codes < 0, np.asarray(levels.to_numpy(), dtype=object))
-    said = str(column.dtype)
+    said, zoned = str(column.dtype), False
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     if said.startswith("datetime64") and hasattr(column, "dt"):
         # Moments with a zone are instants.
         zone = getattr(column.dt, "tz", None)
         column = column.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else column
+        zoned = zone is not None
     values = np.asarray(column.to_numpy())
     if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
         # Beside gaps integers have become floats, which have fewer digits.
         values = np.array(column.to_list(), dtype=object)
     found = _cells(name, values, np.asarray(gaps.to_numpy(), dtype=bool))
-    return replace(found, categorical=said.startswith(("category", "Categorical", "Enum")))
+    return replace(found, zoned=zoned, categorical=said.startswith(("category", "Categorical", "Enum")))
 
 
 def is_text(column: Any) -> bool:

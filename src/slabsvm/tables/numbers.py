@@ -22,8 +22,8 @@ from slabsvm.tables.letters import Letters, Shape
 # Thousands by nothing, comma, point, blank and apostrophe, and the decimal mark. Earlier ones are tried first.
 FORMS = ("1234.5", "1234,5", "1,234.5", "1.234,5", "1 234,5", "1 234.5", "1'234.5", "1'234,5")
 PLAIN = FORMS[0]
-# Hours, minutes and seconds, or hours and minutes, as a number of seconds.
-DURATION = "h:mm:ss"
+# Hours, minutes and seconds, and hours and minutes, as a number of seconds.
+DURATION, HOURS = "h:mm:ss", "h:mm"
 DURATIONS = re.compile(r"\s*(-)?(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?\s*")
 NAMES_OF_DURATIONS = re.compile(r"dur|elapsed|laufzeit|runtime|length|dauer|lap|wait", re.IGNORECASE)
 # The form with marks between thousands, by the decimal mark.
@@ -107,8 +107,8 @@ def numbers_of(texts: Sequence[str] | Letters, form: str = PLAIN, unit: str = ""
     (197.06), 197.06- and -197.06 are alike, and 5 % is .05.
     """
     letters = texts if isinstance(texts, Letters) else Letters.of(texts)
-    if form == DURATION:
-        return np.array([_seconds(DURATIONS.fullmatch(text)) for text in letters.texts()])
+    if form in (DURATION, HOURS):
+        return np.array([_seconds(DURATIONS.fullmatch(text), form) for text in letters.texts()])
     found = np.full(len(letters), np.nan)
     for shape in letters.shapes:
         found[shape.places] = _of_shape(shape, form, unit)
@@ -173,8 +173,8 @@ def _with_single_blanks(text: str) -> str:
     return re.sub("  +", " ", text.translate(ALIKE).strip(" "))
 
 
-def _seconds(found: re.Match[str] | None) -> float:
-    if found is None:
+def _seconds(found: re.Match[str] | None, form: str) -> float:
+    if found is None or (found[4] is None) != (form == HOURS):
         return np.nan
     minus, hours, minutes, seconds = found.groups()
     total = 3600.0 * int(hours) + 60.0 * int(minutes) + float((seconds or "0").replace(",", "."))
@@ -197,6 +197,14 @@ def are_durations(name: str, texts: Sequence[str]) -> bool:
 def _marks(form: str) -> tuple[str, str]:
     """Return the mark between thousands, "" for none, and the decimal mark of a form."""
     return form[1].strip("2"), form[-2]
+
+
+def with_decimal(form: str, decimal: str) -> str:
+    """Return a form with this decimal mark; blanks and apostrophes stay between its thousands."""
+    thousands, mark = _marks(form)
+    if mark == decimal:
+        return form
+    return GROUPED[decimal] if thousands in ("", decimal) else f"1{thousands}234{decimal}5"
 
 
 def _number(form: str) -> str:
@@ -279,14 +287,18 @@ def writing_of(texts: Sequence[str] | Letters, counts: IndexArray | None = None)
     other = ""
     if best in ("1234.5", "1234,5"):
         other = GROUPED["," if best == "1234.5" else "."]
-        # What has one reading in the first texts has one in all.
-        if not all(_may_be_grouped(some, best, other, unit) for some in everywhere):
+        # Where the first texts speak against it, all do.
+        if any(_may_be_grouped(some, best, other, unit) is False for some in everywhere[:-1]) or not _may_be_grouped(
+            everywhere[-1], best, other, unit
+        ):
             other = ""
     return Writing(best, unit, other)
 
 
-def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool:
-    """Return whether marks that are read as decimal ones may stand between thousands, too."""
+def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool | None:
+    """Return whether marks that are read as decimal ones may stand between thousands, too; None where there are none
+    and no number that would have one.
+    """
     is_marked, numbers = False, []
     for shape in letters.shapes:
         found = _of_shape(shape, form, unit)
@@ -297,4 +309,6 @@ def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool:
         marked = _marks(form)[1] in shape.example
         is_marked |= marked
         numbers += [] if marked else [float(np.nanmax(np.abs(found)))]
-    return is_marked and max(numbers, default=0.0) < FIRST_GROUPED
+    if max(numbers, default=0.0) >= FIRST_GROUPED:
+        return False
+    return is_marked or None
