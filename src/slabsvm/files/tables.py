@@ -108,6 +108,8 @@ class Reading:
             return "csv"
         suffixes = path.suffixes[:-1] if path.suffix.lower() == ".gz" else path.suffixes
         suffix = suffixes[-1].lower() if suffixes else ""
+        if len(suffixes) < len(path.suffixes) and suffix in SUFFIXES["xlsx"]:
+            raise TableError("it is a compressed workbook. Unpack it first")
         for name, known in SUFFIXES.items():
             if suffix in known:
                 return name
@@ -422,7 +424,7 @@ def _of_objects(rows: list[dict[str, Any]], names: Collection[str], how: Reading
     table = _pandas().DataFrame.from_records(rows).reindex(columns=list(names))
     for name, cells in table.items():
         # Whole numbers beside gaps have become floats, which long ones do not survive.
-        if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any():
+        if cells.dtype.kind == "f" and (cells.abs() >= LAST_EXACT).any():
             table[name] = _pandas().Series([row.get(name) for row in rows], dtype=object)
     return _with_gaps(table, how)
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
-from slabsvm.tables.numbers import PLAIN, as_number, is_placeholder, read_numbers, writing_of
+from slabsvm.tables.numbers import PLAIN, as_number, is_placeholder, read_again, read_numbers, writing_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -184,7 +184,8 @@ class Cells:
         """
         learned = "booleans" if boolean else "numbers"
         if self.levels is not None:
-            reader = _booleans if boolean else partial(read_numbers, form=form, unit=unit)
+            numbers = read_numbers if learning else read_again
+            reader = _booleans if boolean else partial(numbers, form=form, unit=unit)
             cells = self.read(reader, learned, learning=learning, changed=partial(_changed, form=form, unit=unit))
         elif self.values.dtype.kind in NUMERIC:
             values = self.values.astype(np.float64, copy=False)
@@ -246,11 +247,15 @@ class Cells:
             return self.error(what, row, remedy=remedy)
         names = list(dict.fromkeys(str(level).strip() for level in levels))
         if len(names) <= MOST_GAPS:
-            cure = "Mend the cell, say that such cells are empty (gaps),"
+            cure = "Mend the cell, say that such cells are empty (gaps), or that the column holds names (categories)"
             remedy = ("gaps", ",".join(map(quoted, names)))
+        elif 2 * len(self.levels) < len(self.values):
+            cure = "Mend the cells, or say that the column holds names (categories)"
+            remedy = ("categories", quoted(self.name))
         else:
-            cure, remedy = "Mend the cells,", ("categories", quoted(self.name))
-        what = f"{shown(first)} stands among {learned}{more}. {cure} or that the column holds names (categories)"
+            # Of categories hardly one would be met again.
+            cure, remedy = "Mend the cells, or leave the column out (drop)", ("drop", quoted(self.name))
+        what = f"{shown(first)} stands among {learned}{more}. {cure}"
         return self.error(what, row, remedy=remedy)
 
     def error(self, what: str, row: int | None = None, *, remedy: tuple[str, str] | None = None) -> TableError:
@@ -264,10 +269,13 @@ def _changed(texts: list[str], form: str, unit: str) -> Cure | None:
     if found is None:
         return None
     if found.unit and found.unit != unit:
-        before = f"{shown(unit)} before" if unit else "none before"
-        return f"The unit has changed: it is {shown(found.unit)}, and was {before}. Give the numbers in that", None
+        was, cure = (shown(unit), f"Give the numbers in {shown(unit)}") if unit else ("none", "Give them without it")
+        return f"The unit has changed: it is {shown(found.unit)}, and was {was}. {cure}", None
     if found.form == form:
         return None
+    if form[-2] in (found.form[-2], found.other[-2:-1]):
+        cure = "Its mark may stand between thousands, or be the decimal one, and was neither in the learned table"
+        return f"{cure}. Say which mark is the decimal one (decimal)", ("decimal", form[-2])
     cure = f"The decimal mark has changed: numbers are written as {found.form}, and were as {form}"
     if form == PLAIN and found.form[-2] == ",":
         return f"{cure}. Say so (decimal)", ("decimal", ",")

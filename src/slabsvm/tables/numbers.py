@@ -101,10 +101,31 @@ def read_numbers(values: Sequence[Any], form: str = PLAIN, unit: str = "") -> Fl
     return found
 
 
+def read_again(values: Sequence[Any], form: str = PLAIN, unit: str = "") -> FloatArray:
+    """Return the number of each value as `read_numbers`, in the form of a column that was learned; marks between
+    thousands are new where the learned numbers were small.
+
+    1,200 may be 1.2, too: it is 1200 beside a cell with the learned decimal mark, and NaN where there is none.
+    """
+    found = read_numbers(values, form, unit)
+    unread = np.flatnonzero(np.isnan(found)).tolist()
+    if form not in ("1234.5", "1234,5") or not unread:
+        return found
+    thousands, decimal = _marks(GROUPED[form[-2]])
+    known = any(
+        isinstance(value, str) and decimal in value and not isnan(number)
+        for value, number in zip(values, found.tolist(), strict=True)
+    )
+    for place, number in zip(unread, read_numbers([values[at] for at in unread], GROUPED[decimal], unit), strict=True):
+        if known or decimal in (text := str(values[place])) or text.count(thousands) > 1:
+            found[place] = number
+    return found
+
+
 def numbers_of(texts: Sequence[str] | Letters, form: str = PLAIN, unit: str = "") -> FloatArray:
     """Return the number of each text, (n,) float64, in a form, with a unit or without; NaN where it is none.
 
-    (197.06), 197.06- and -197.06 are alike, and 5 % is .05.
+    (197.06), 197.06-, 197.06- EUR and -197.06 are alike, and 5 % is .05.
     """
     letters = texts if isinstance(texts, Letters) else Letters.of(texts)
     if form in (DURATION, HOURS):
@@ -153,7 +174,7 @@ def _parts(text: str, form: str, unit: str) -> Parts | None:
     if found is None or _valid(form).fullmatch(found["core"]) is None:
         return None
     around = found.groupdict("")
-    signs = "".join(around.get(name, "") for name in ("open", "sign", "second", "minus"))
+    signs = "".join(around.get(name, "") for name in ("open", "sign", "second", "third", "minus"))
     return Parts(*found.span("core"), signs in ("(", "-"), bool(around["percent"])) if len(signs) < 2 else None
 
 
@@ -231,8 +252,8 @@ def _wrapped(unit: str | None) -> re.Pattern[str]:
     before = MONEY if unit is None else re.escape(unit) if is_money else ""
     behind = f"{MONEY}|{UNIT}" if unit is None else re.escape(unit)
     return re.compile(
-        rf" *(?P<open>\()? *(?P<sign>[-+])? *{_optional('before', before)}(?P<second>[-+])? *(?P<core>{CORE}) *"
-        rf"{_optional('behind', behind)}(?P<minus>[-+])? *(?P<percent>%)? *(?(open)\)) *"
+        rf" *(?P<open>\()? *(?P<sign>[-+])? *{_optional('before', before)}(?P<second>[-+])? *(?P<core>{CORE})"
+        rf"(?P<third>-)? *{_optional('behind', behind)}(?P<minus>[-+])? *(?P<percent>%)? *(?(open)\)) *"
     )
 
 
