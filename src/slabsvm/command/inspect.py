@@ -161,9 +161,10 @@ def page(model: Pipeline, path: Path) -> str:
     found = facts(model, path)
     parts, share = found["parts"], found["expected_recall"]
     names = dict.fromkeys(name for part in parts for name in part)
+    heads = [name.replace("_", " ") for name in names]
     of_parts = [[short(part.get(name)) for name in names] for part in parts]
     lead = "" if share is None else f" It is expected to accept {share:.1%} of new good rows."
-    parameters = [(name, repr(value)) for name, value in found["parameters"].items()]
+    parameters = [(name, repr(value)) for name, value in found["parameters"].items() if value is not None]
     body = [
         f"<h1>{escape(path.name)}</h1>",
         f"<p>{escape(found['detector'])}, learned from {found['rows']:,} rows.{lead}</p>",
@@ -173,7 +174,7 @@ def page(model: Pipeline, path: Path) -> str:
         f"<p>Empty cells: {EMPTY_CELLS[found['missing']]}.</p>",
         "<h2>Fit</h2>",
         f'<pre tabindex="0">{escape(chr(10).join(summary(model[-1])))}</pre>',
-        *table("Support vectors, planes and certificates", [name.replace("_", " ") for name in names], of_parts),
+        *(table("Support vectors, planes and certificates", heads, of_parts) if len(heads) > 1 else []),
         *table("Parameters", ("parameter", "value"), parameters),
     ]
     return document(path.name, body)

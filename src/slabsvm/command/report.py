@@ -52,9 +52,10 @@ svg { width: 100%; height: auto; display: block } svg text { fill: var(--ink); f
   table, pre { font-size: .8rem } th, td { padding-right: .6rem } }
 .bar, .key { print-color-adjust: exact; -webkit-print-color-adjust: exact }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } .wide, pre { overflow-x: auto }
-th, td { padding: .25rem 1rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap }
+th, td { padding: .25rem 1rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: break-word }
 .warning { border-left: 4px solid var(--out); padding-left: 1rem } .paper { background: #fff; margin: 1rem 0 }
-pre { font-size: .85rem }
+pre { font-size: .85rem; white-space: pre-wrap }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 1rem 0 } dt { color: var(--soft) }
 dd { margin: 0 } .columns li { overflow: hidden; border-bottom: 1px solid var(--line); padding-bottom: .5rem }
 svg.small { float: right; width: 10.5rem; margin-left: 1rem }

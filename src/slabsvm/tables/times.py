@@ -244,7 +244,8 @@ class Times(Column):
         """Return the first and the last moment, and which parts are learned."""
         parts = ("the days since the first row" if part == ELAPSED else f"its {part}" for part in self.parts)
         done = f"{LEARNED}: {' and '.join(parts)}"
-        return Described("Unix time" if self.unix else "time", f"{_written(self.start)} to {_written(self.end)}", done)
+        holds = f"{_written(self.start)} to {_written(self.end)}{' UTC' if self.zoned or self.unix else ''}"
+        return Described("Unix time" if self.unix else "time", holds, done)
 
 
 def _two_readings(error: AmbiguousError, how: str) -> str:
