@@ -23,18 +23,10 @@ from slabsvm.tables.numbers import PLAIN, as_number, is_placeholder, read_again,
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
-# The letters of a cell that an error shows, and the columns that have a line of their own, at most.
-MOST_SHOWN = 40
-MOST_LINES = 50
-# The texts that are advised as gaps, at most: more are no accident.
-MOST_GAPS = 5
 # Of whole numbers beyond this some are no float64.
 LAST_EXACT = 2**53
 # Below or above what could be measured, as <5.
 LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]")
-# A fraction that is zero.
-ZEROS = re.compile(r"(?<=\d)[.,]0{1,2}$")
-WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
 class TableError(ValueError):
@@ -72,8 +64,9 @@ class TableError(ValueError):
             return errors[0]
         found = cls(what)
         found.errors = tuple(errors)
-        more = [f"and {len(errors) - MOST_LINES:,} others"] if len(errors) > MOST_LINES else []
-        found.args = ("\n  ".join([f"{found.what}:", *map(str, errors[:MOST_LINES]), *more]),)
+        shown_errors = errors[:50]  # a screen
+        more = [f"and {len(errors) - len(shown_errors):,} others"] if len(errors) > len(shown_errors) else []
+        found.args = ("\n  ".join([f"{found.what}:", *map(str, shown_errors), *more]),)
         return found
 
     def below(self, rows: int) -> TableError:
@@ -129,7 +122,8 @@ class Cells:
             return replace(self, missing=self.missing | is_gap)
         texts = [str(level).strip() for level in self.levels.tolist()]
         # -9999,0 is the number -9999.
-        kept = np.array([text not in gaps and ZEROS.sub("", text) not in gaps for text in texts], dtype=bool)
+        whole = (re.sub(r"(?<=\d)[.,]0{1,2}$", "", text) for text in texts)
+        kept = np.array([not {text, number} & {*gaps} for text, number in zip(texts, whole, strict=True)], dtype=bool)
         values = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[self.values]
         levels = self.levels[kept]
         if set(map(type, levels.tolist())) <= {str}:
@@ -246,7 +240,7 @@ class Cells:
             what = f"{shown(first)} stands where the model learned {learned}{more}. {cure}"
             return self.error(what, row, remedy=remedy)
         names = list(dict.fromkeys(str(level).strip() for level in levels))
-        if len(names) <= MOST_GAPS:
+        if len(names) <= 5:  # more are no accident
             cure = "Mend the cell, say that such cells are empty (gaps), or that the column holds names (categories)"
             remedy = ("gaps", ",".join(map(quoted, names)))
         elif 2 * len(self.levels) < len(self.values):
@@ -283,7 +277,8 @@ def _changed(texts: list[str], form: str, unit: str) -> Cure | None:
 
 
 def _booleans(values: list[Any]) -> FloatArray:
-    return np.array([WORDS_OF_BOOLEANS.get(str(value).strip().lower(), np.nan) for value in values], dtype=np.float64)
+    words = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+    return np.array([words.get(str(value).strip().lower(), np.nan) for value in values], dtype=np.float64)
 
 
 def plainly(text: str) -> str:
@@ -305,7 +300,8 @@ def shown(value: Any) -> str:
         # pandas writes no moment that Python's calendar does not reach.
         text = "a moment outside the years 1 to 9999"
     written = repr(text)
-    return written if len(written) <= MOST_SHOWN else f"{written[:MOST_SHOWN]}... ({len(text):,} characters)"
+    most = 40  # characters, about half a line
+    return written if len(written) <= most else f"{written[:most]}... ({len(text):,} characters)"
 
 
 def table_of(X: Any) -> Any:

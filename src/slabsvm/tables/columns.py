@@ -15,12 +15,6 @@ from slabsvm.runtime.caller import counted
 from slabsvm.tables.cells import Cells, plainly, quoted, shown
 from slabsvm.tables.numbers import PLAIN, Writing, is_placeholder, read_numbers, writing_of
 
-# Fewer rows of a category, on average, say little; five categories of one row are no accident: the error is a root.
-ROWS_FOR_EACH = 5
-SURE_SINGLES = 5
-# The categories that a statement names, at most.
-FEW = 5
-
 
 class Described(NamedTuple):
     """What a user is told of a column."""
@@ -74,11 +68,7 @@ class Column(ABC):
         return []
 
 
-# What programs write for "no value" among numbers; how many times the others' span it is away.
-NINES = re.compile(r"-?9{2,6}(?:\.9+)?")
-FAR = 3.0
-# The bins of a column's histogram, and the quantiles between which they are.
-N_BINS, WITHIN = 12, (0.01, 0.99)
+# What is done with a column.
 LEARNED, CONSTANT = "learned", "any other value is an outlier"
 
 
@@ -115,9 +105,10 @@ class Numbers(Column):
             if percent:
                 how = "Write the sign behind all, or leave the column out (drop)"
                 _refuse_two_percents(cells, names, how, ("drop", quoted(cells.name)))
-        first, last = np.quantile(found, WITHIN).tolist()
+        # The histogram of the report has 12 bins between these, and one at either end.
+        first, last = np.quantile(found, (0.01, 0.99)).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
-            edges = np.linspace(first, last, N_BINS + 1) if first < last else np.array([low])
+            edges = np.linspace(first, last, 13) if first < last else np.array([low])
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
@@ -211,12 +202,12 @@ def code_of(numbers: FloatArray) -> float | None:
     """
     for code in (float(numbers.min()), float(numbers.max())):
         others = numbers[numbers != code]
-        if not NINES.fullmatch(f"{code:g}"):
+        if not re.fullmatch(r"-?9{2,6}(?:\.9+)?", f"{code:g}"):
             continue
         if not len(others):
             return code if code < 0 else None
         span = float(others.max() - others.min())
-        if float(np.abs(others - code).min()) > max(FAR * span, abs(code) / 2):
+        if float(np.abs(others - code).min()) > max(3.0 * span, abs(code) / 2):
             return code
     return None
 
@@ -281,8 +272,8 @@ class Categories(Column):
 
     def described(self) -> Described:
         """Return the kind, and the levels."""
-        few = ", ".join(map(shown, self.levels[:FEW]))
-        holds = few if len(self.levels) <= FEW else f"{len(self.levels):,} of them: {few}, ..."
+        few = ", ".join(map(shown, self.levels[:5]))
+        holds = few if len(self.levels) <= 5 else f"{len(self.levels):,} of them: {few}, ..."
         if len(self.levels) == 1:
             return Described("constant", holds, CONSTANT)
         return Described("category", holds, LEARNED)
@@ -293,7 +284,8 @@ class Categories(Column):
 
     def doubt(self, n_rows: int) -> str:
         """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""
-        if len(self.levels) * ROWS_FOR_EACH <= n_rows or self.singles < SURE_SINGLES:
+        # Five rows for each say enough, and fewer than five categories of one row may be accidents.
+        if 5 * len(self.levels) <= n_rows or self.singles < 5:
             return ""
         return (
             f"Column {shown(self.name)} has {len(self.levels):,} categories in {counted(n_rows, 'row')}, such as "

@@ -19,9 +19,7 @@ from slabsvm.runtime.arrays import BoolArray, IndexArray
 
 # Texts of more bytes are read one by one: no number is so long.
 LONGEST_TEXT = 64
-# Shapes of one length that are looked for one after the other, before all the others are sorted.
-N_USUAL = 16
-ZERO, WORD = ord("0"), 8
+ZERO = ord("0")
 
 
 @dataclass(frozen=True)
@@ -142,14 +140,15 @@ class Letters:
 
     def _of_size(self, size: int, places: IndexArray) -> Iterator[Shape]:
         """Give the shapes of texts of as many bytes."""
-        width = max(WORD, -(-size // WORD) * WORD)
+        width = max(8, -(-size // 8) * 8)  # bytes, of whole words
         rows = np.lib.stride_tricks.sliding_window_view(self.content, width)[self.starts[places]]
         rows[:, size:] = 0
         # The digits 0 to 9 differ in their four lowest bits.
         is_digit = (rows - np.uint8(ZERO) < 10).view(np.uint8)
         words = (rows & ~(is_digit * np.uint8(15))).view(np.uint64)
         rest, turn = np.arange(len(places)), 0
-        while len(rest) and turn < N_USUAL:
+        # The first 16 are looked for one after the other, and all others are sorted.
+        while len(rest) and turn < 16:
             some = words[rest] if turn else words
             alike = some[:, 0] == some[0, 0]
             for word in range(1, words.shape[1]):

@@ -25,17 +25,12 @@ PLAIN = FORMS[0]
 # Hours, minutes and seconds, and hours and minutes, as a number of seconds.
 DURATION, HOURS = "h:mm:ss", "h:mm"
 DURATIONS = re.compile(r"\s*(-)?(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?\s*")
-NAMES_OF_DURATIONS = re.compile(r"dur|elapsed|laufzeit|runtime|length|dauer|lap|wait", re.IGNORECASE)
 # The form with marks between thousands, by the decimal mark.
 GROUPED = {".": "1,234.5", ",": "1.234,5"}
 # Texts by which a form is found, before all are read.
 N_FIRST = 1000
 # Of texts that are numbers with errors a larger share are numbers.
 MOST_NUMBERS = 0.5
-# Whoever writes a mark between thousands writes it from here on.
-FIRST_GROUPED = 1000.0
-# Whole numbers of 15 digits, and powers of ten up to this, are exact in float64: their quotient is rounded once.
-EXACT_DIGITS = 15
 # What people and programs write in a cell of numbers or times that has none, in lower case.
 PLACEHOLDERS = frozenset(
     (
@@ -147,7 +142,8 @@ def _of_shape(shape: Shape, form: str, unit: str) -> FloatArray | float:
         return np.nan
     core, thousands = text[parts.start : parts.end], _marks(form)[0]
     whole, _, fraction = core.partition(_marks(form)[1])
-    if "e" in core.lower() or len(core) > EXACT_DIGITS:
+    # Whole numbers of 15 digits, and powers of ten up to 1e15, are exact in float64: their quotient is rounded once.
+    if "e" in core.lower() or len(core) > 15:
         found = np.array([abs(_of_text(one, form, unit)) for one in shape.texts()])
     else:
         start = parts.start + len(padded) - len(text)
@@ -212,7 +208,8 @@ def are_durations(name: str, texts: Sequence[str]) -> bool:
         return False
     bare = all(len(one[2]) == 1 for one in there if int(one[2]) < 10) and any(int(one[2]) < 10 for one in there)
     long = any(int(one[2]) >= 24 or one[1] for one in there)
-    return long or NAMES_OF_DURATIONS.search(name) is not None or (bare and all(one[4] for one in there))
+    named = re.search(r"dur|elapsed|laufzeit|runtime|length|dauer|lap|wait", name, re.IGNORECASE) is not None
+    return long or named or (bare and all(one[4] for one in there))
 
 
 def _marks(form: str) -> tuple[str, str]:
@@ -330,6 +327,7 @@ def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool 
         marked = _marks(form)[1] in shape.example
         is_marked |= marked
         numbers += [] if marked else [float(np.nanmax(np.abs(found)))]
-    if max(numbers, default=0.0) >= FIRST_GROUPED:
+    # Whoever writes marks between thousands writes them from 1,000 on.
+    if max(numbers, default=0.0) >= 1000.0:
         return False
     return is_marked or None

@@ -32,25 +32,12 @@ from slabsvm.tables.numbers import (
 )
 from slabsvm.tables.times import PARTS, AmbiguousError, Times, is_unix, looks_like_times, seconds_of
 
-# Of new rows more than this share would have a text that was never seen: then texts are no categories.
-MOST_UNSEEN = 0.5
 # Each category is a coordinate of its own.
 MOST_LEVELS = 1000
-# Texts by which categories are told, for each that there may be.
-SPELLINGS = 10
 # Names of columns whose whole numbers, all different, name the rows.
 NAMES_OF_IDENTIFIERS = re.compile(
     r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$"
 )
-# The index of a table, as pandas and `names_of_header` call it, whose numbers follow each other.
-UNNAMED = re.compile(r"Unnamed: \d+|column \d+")
-# Whole numbers of which one has a leading zero, as a postal code: names.
-LEADING_ZERO = re.compile(r"\s*0\d")
-# Identifiers have no more words.
-MOST_WORDS = 2
-FIRST = 100
-# Columns that are named in a sentence.
-MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -142,9 +129,10 @@ class Plan:
         n_columns = counted(len(self.names), "column")
         if not rest:
             return f"All {n_columns} are learned." if len(self.names) > 1 else "The column is learned."
-        more = f", and {len(rest) - MOST_NAMED:,} more" if len(rest) > MOST_NAMED else ""
+        named = rest[:20]
+        more = f", and {len(rest) - len(named):,} more" if len(rest) > len(named) else ""
         verb = "is" if len(rest) == 1 else "are"
-        return f"{len(rest):,} of {n_columns} {verb} not learned: {', '.join(rest[:MOST_NAMED])}{more}."
+        return f"{len(rest):,} of {n_columns} {verb} not learned: {', '.join(named)}{more}."
 
     def naming(self) -> Plan:
         """Return the plan where the first identifier names the rows, as the command has it."""
@@ -300,7 +288,7 @@ def _names_rows(cells: Cells) -> bool:
 
 def _are_codes(texts: Sequence[str]) -> bool:
     """Return whether all texts are digits, and one has a leading zero, which numbers would lose."""
-    return all(map(str.isdecimal, map(str.strip, texts))) and any(map(LEADING_ZERO.match, texts))
+    return all(map(str.isdecimal, map(str.strip, texts))) and any(re.match(r"\s*0\d", text) for text in texts)
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
@@ -311,7 +299,9 @@ def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
     else:
         whole = present if present.dtype.kind in "iu" else present[:0]
     if not kept and not boolean and len(whole):
-        is_index = UNNAMED.fullmatch(cells.name) is not None and (np.diff(whole) == 1).all()
+        # Of the index of a table pandas or `names_of_header` made the name, and its numbers follow each other.
+        unnamed = re.fullmatch(r"Unnamed: \d+|column \d+", cells.name) is not None
+        is_index = unnamed and (np.diff(whole) == 1).all()
         looks_named = (NAMES_OF_IDENTIFIERS.search(cells.name) or is_index) and len(whole) == len(cells.missing)
         named = looks_named and len(np.unique(whole)) == len(whole)
         if named or _too_long(whole, len(present)):
@@ -341,8 +331,8 @@ def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
 
 def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
-    # Spellings of a category are not that many.
-    joined = cells.alike() if len(cells.present) < SPELLINGS * MOST_LEVELS else cells
+    # Ten spellings of each category are not to be expected.
+    joined = cells.alike() if len(cells.present) < 10 * MOST_LEVELS else cells
     levels, counts = joined.present, joined.counts
     many = len(levels) > MOST_LEVELS
     if kept and many:
@@ -350,11 +340,12 @@ def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
             f"it holds {len(levels):,} different texts, and each would be a coordinate. Leave it out (drop)",
             remedy=("drop", quoted(cells.name)),
         )
-    if kept or not (many or (counts == 1).sum() > MOST_UNSEEN * counts.sum()):
+    # Of new rows as large a share has a text that was never seen (Good and Turing).
+    if kept or not (many or (counts == 1).sum() > 0.5 * counts.sum()):
         return Categories.learned(cells)
     why = "" if many else "--keep takes it"
-    first = levels[:FIRST].tolist()
-    are_names = (counts == 1).all() and all(len(text.split()) <= MOST_WORDS for text in first)
+    first = levels[:100].tolist()
+    are_names = (counts == 1).all() and all(len(text.split()) <= 2 for text in first)
     taken_for = "identifier" if are_names else "text"
     return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(levels), why)
 

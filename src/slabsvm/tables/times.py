@@ -32,9 +32,6 @@ DAY = 86_400
 WEEK = 7 * DAY
 # A part that returns is learned where the rows have seen it return.
 LEAST_SPAN = {HOUR: 2 * DAY, WEEKDAY: 2 * WEEK, ELAPSED: 1}
-PERIODS = {HOUR: DAY, WEEKDAY: WEEK}
-# The first of January 1970 was a Thursday: so long after a Monday.
-MONDAY = 3 * DAY
 # A date, a time of day, or both.
 MOMENT = re.compile(
     r"\s*(?:(?:(?P<iso>\d{4}([-/.])\d{1,2}\2\d{1,2})|(?P<other>\d{1,2}([-/.])\d{1,2}\4(?:\d{4}|\d{2})))"
@@ -42,22 +39,13 @@ MOMENT = re.compile(
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
     r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d|(?(iso)[+-]\d\d|(?!)))?)?\s*"
 )
-# So many texts tell that a column holds times.
-FIRST = 20
-# A number that begins a date and is a year. Years of two digits are from 1969 to 2068, as POSIX has it.
-FIRST_YEAR, FIRST_OF_CENTURY = 1000, 69
 # Unix times from 2001 to 2065 are told by the names of their columns.
 FIRST_UNIX, LAST_UNIX = 1e9, 3e9
-NAMES_OF_TIMES = re.compile(
-    r"(?:^|[^A-Za-z])(?i:ts|time|timestamp|datetime|date|epoch|unix\w*|created|updated|seen|at)(?:[^A-Za-z]|$)|[a-z](?:Time|At|Date|Ts)$"
-)
-# The date of a time of day.
-UNDATED = (1970, 1, 1)
 
 
 def looks_like_times(texts: Iterable[str]) -> bool:
     """Return whether most of some texts are moments."""
-    some = [bool(text.strip()) and MOMENT.fullmatch(text) is not None for text in islice(texts, FIRST)]
+    some = [bool(text.strip()) and MOMENT.fullmatch(text) is not None for text in islice(texts, 20)]
     return sum(some) > len(some) / 2
 
 
@@ -83,14 +71,15 @@ def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> Mo
         texts = (value.isoformat() if isinstance(value, date | time) else str(value) for value in values)
         values = Letters.of([*map(_written_plainly, texts)])
     first, second, third, hour, minute, second_, pointed, zone = _fields(values)
-    iso = first >= FIRST_YEAR
+    iso = first >= 1000  # a year
     if day_first is None and (~iso & (first > 0)).any():
         sure = ~iso & (np.fmax(first, second) > 12)
         open_ = ~iso & (first != second) & (np.fmin(first, second) >= 1) & ~(pointed > 0)
         if open_.any() and not sure.any():
             raise AmbiguousError(values.text(int(open_.argmax())))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
-    short = np.where(third < FIRST_OF_CENTURY, 2000 + third, 1900 + third)
+    # Years of two digits are from 1969 to 2068, as POSIX has it.
+    short = np.where(third < 69, 2000 + third, 1900 + third)
     year = np.where(iso, first, np.where(third < 100, short, third))
     month, day = (second, first) if day_first else (first, second)
     month, day = np.where(iso, second, month), np.where(iso, third, day)
@@ -104,7 +93,12 @@ def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> Mo
 
 def is_unix(name: str, numbers: npt.NDArray[Any]) -> bool:
     """Return whether whole numbers are seconds or milliseconds since 1970, by their size and the column's name."""
-    if NAMES_OF_TIMES.search(name) is None or numbers.dtype.kind not in "iuf" or not len(numbers):
+    word = r"(?:^|[^A-Za-z])(?i:ts|time|timestamp|datetime|date|epoch|unix\w*|created|updated|seen|at)(?:[^A-Za-z]|$)"
+    if (
+        re.search(rf"{word}|[a-z](?:Time|At|Date|Ts)$", name) is None
+        or numbers.dtype.kind not in "iuf"
+        or not len(numbers)
+    ):
         return False
     low, high = float(numbers.min()), float(numbers.max())
     unit = 1000 if low >= 1000 * FIRST_UNIX else 1
@@ -137,7 +131,7 @@ def _read(found: re.Match[str], shape: Shape) -> Fields:
     name = "iso" if found["iso"] else "other"
     written = found[name] or ""
     parts = [shape.number(*(found.start(name) + end for end in one.span())) for one in re.finditer(r"\d+", written)]
-    parts = parts or [none + number for number in UNDATED]
+    parts = parts or [none + 1970, none + 1, none + 1]
     hour, minute, second = (
         shape.number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second")
     )
@@ -233,9 +227,9 @@ class Times(Column):
             if part == ELAPSED:
                 columns.append((seconds - self.start) / DAY)
                 continue
-            angle = 2 * np.pi * ((seconds + MONDAY) % PERIODS[part]) / PERIODS[part]
-            if part == WEEKDAY:
-                angle = 2 * np.pi * (((seconds + MONDAY) % WEEK) // DAY) / 7
+            # The first of January 1970 was a Thursday, three days after a Monday.
+            days = (seconds + 3 * DAY) % WEEK / DAY
+            angle = 2 * np.pi * (days // 1 / 7 if part == WEEKDAY else days % 1)
             columns += [np.where(cells.missing, 0.0, turned(angle)) for turned in (np.cos, np.sin)]
         values = np.column_stack(columns) if columns else np.zeros((len(seconds), 0))
         return Encoded(values, np.zeros((len(seconds), 1), dtype=bool))
