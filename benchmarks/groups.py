@@ -25,15 +25,18 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from leave_one_out import SETTINGS, left_out, refitted_scores
 from slabsvm import SVDD, AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.program import Dual, one_class_slab
-from slabsvm.dual.solution import Status
+from slabsvm.dual.solution import Solution, Status
+from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers.small import Leaving
+from slabsvm.solvers import loop
+from slabsvm.solvers.small import Leaving, LeftOut, solve_small
 
-EXACT = 1e-6
+EXACT, TIGHT = 1e-6, 1e-11
+# nu_lower, nu_upper and epsilon.
+SETTINGS = ((0.1, 0.01, 2 / 3), (0.1, 0.05, 0.2), (0.2, 0.1, 0.0), (0.1, 0.1, 1.5))
 N_PROBLEMS = 12
 MODELS = {
     "slab": OneClassSlabSVM(),
@@ -62,6 +65,21 @@ def problem(kernel: str, seed: int) -> tuple[Dual, np.ndarray, list[np.ndarray]]
     nu_lower, nu_upper, epsilon = SETTINGS[seed % 4]
     dual = one_class_slab(np.ones(len(X)), nu_lower, nu_upper, epsilon)
     return dual, made(X, X), np.split(np.arange(len(X)), np.cumsum(sizes)[:-1])
+
+
+def refitted_scores(dual: Dual, K: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Return the scores of some samples under the model that has not learned them."""
+    rest = np.setdiff1d(np.arange(len(K)), some)
+    without = Dual(dual.signs, dual.caps[:, rest], dual.totals, dual.linear[rest])
+    refit = loop.solve(without, Dense(K[np.ix_(rest, rest)]), tol=TIGHT)
+    return np.asarray(K[np.ix_(some, rest)] @ without.beta(refit.multipliers))
+
+
+def left_out(dual: Dual, K: np.ndarray, leaving: Leaving) -> tuple[Solution, LeftOut]:
+    """Return the optimum, and scores without what leaves."""
+    solution, found = solve_small(dual, Dense(K), tol=TIGHT, leaving=leaving)
+    assert found is not None
+    return solution, found
 
 
 def distribution(kernel: str) -> Record:

@@ -49,24 +49,6 @@ def recall(axes: Any) -> None:
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, title="threshold at a quantile of")
 
 
-def planes(axes: Any) -> None:
-    """Draw the slab's recall on each data set with either choice of planes, at its defaults."""
-    columns, *rows = read(RECORDS / "offsets.json")["records"]
-    records = [dict(zip(columns, row, strict=True)) for row in rows]
-    default = [r for r in records if r["gamma"] == "neighbours" and (r["nu_lower"], r["nu_upper"]) == (0.1, 0.01)]
-    names = list(dict.fromkeys(r["data"] for r in default))
-    for calibration, colour in (("training", WARM), ("auto", OURS)):
-        values = {r["data"]: 0.89 + r["bias"] for r in default if r["calibration"] == calibration and r["epsilon"] > 0}
-        label = f"{LABELS[calibration]} planes"
-        axes.plot([values[name] for name in names], range(len(names)), "o", color=colour, label=label)
-    axes.axvline(0.89, color="0.2", linewidth=1, linestyle=":")
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("recall of new positives; .89 is asked for")
-    axes.legend(frameon=False, loc="center")
-
-
 def rates(axes: Any) -> None:
     """Draw how often new positives are rejected against the rate that was asked for, with a band of chance."""
     records = [r for r in read(RECORDS / "openset.json")["records"] if r["section"] == "rates"]
@@ -120,7 +102,6 @@ def speed(axes: Any) -> None:
 
 PICTURES: dict[str, tuple[Callable[[Any], None], float, float]] = {
     "recall": (recall, 7.2, 3.6),
-    "planes": (planes, 6.4, 4.2),
     "rates": (rates, 5.2, 3.8),
     "speed": (speed, 7.2, 4.2),
 }

@@ -14,15 +14,12 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
-    "additive": "results/additive-kernels.md",
-    "default_fits": "results/left-out-scores.md",
     "explain": "developers/explanations.md",
     "family": "results/family.md",
     "groups": "results/groups.md",
     "known_outliers": "results/known-outliers.md",
     "layouts": "developers/layouts.md",
     "monitor": "results/drift.md",
-    "offsets": "results/offsets.md",
     "openset": "results/open-set.md",
     "score_csv": "results/large-data.md",
     "tabular": "results/tabular.md",
@@ -62,7 +59,7 @@ def test_published_records_make_tables(printed, script):
     assert len(rows) >= 3
     assert all(line.endswith(" |") for line in rows)
     records = json.loads((BENCHMARKS / "results" / f"{script}.json").read_text())
-    if script in ("additive", "speed"):
+    if script == "speed":
         n_tables = sum(line.startswith("| ---") for line in rows)
         assert len(rows) - 2 * n_tables == len(records["records"])
 
