@@ -274,4 +274,4 @@ TABLES = (
 
 if __name__ == "__main__":
     keys = ("section", "where", "m", "detector", "learned", "rows", "reasons", "kind")
-    Benchmark(__file__, __doc__, cases, tables(*TABLES), keys=keys, packages=("pandas",)).main()
+    Benchmark(__file__, __doc__, cases, tables(*TABLES), keys=keys).main()

@@ -87,26 +87,22 @@ def rejections(rows: np.ndarray, seed: int) -> dict[str, np.ndarray]:
 def rates(name: str, rows: np.ndarray) -> list[Record]:
     """Return the mean rate of false rejections over all splits, with its band."""
     splits = [rejections(rows, seed) for seed in range(N_SPLITS)]
-    return [
-        {"section": "rates", "data": name, "model": model, "alpha": alpha}
-        | kept(np.mean([split[model] for split in splits], axis=0)[place], alpha, (N_TRAINING - 1) // 2, N_SPLITS)
-        for model in MODELS
-        for place, alpha in enumerate(ALPHAS)
-    ]
+    found = []
+    for model in MODELS:
+        what = {"section": "rates", "data": name, "model": model}
+        found += kept(what, [split[model] for split in splits], (N_TRAINING - 1) // 2)
+    return found
 
 
-def kept(rate: float, alpha: float, calibration: int, n_splits: int) -> Record:
-    """Return a rate, its band, and whether it is within."""
-    half = half_width(alpha, calibration, n_splits)
-    record = {"rate": float(rate), "low": alpha - half, "high": alpha + half}
-    return {key: round(value, 4) for key, value in record.items()} | {"within": bool(abs(rate - alpha) <= half)}
-
-
-def half_width(alpha: float, calibration: int, n_splits: int) -> float:
-    """Return the half width of the band of the mean rate."""
-    own_chance = alpha * (1 - alpha) / (calibration + 2)
-    variance = own_chance + (alpha * (1 - alpha) - own_chance) / N_NEW
-    return float(norm.ppf(0.5 + COVERAGE / 2) * np.sqrt(variance / n_splits))
+def kept(what: Record, of_splits: list[np.ndarray], calibration: int) -> Iterator[Record]:
+    """Give the mean rate at each alpha, its band, and whether it is within."""
+    for alpha, rate in zip(ALPHAS, np.mean(of_splits, axis=0), strict=True):
+        own_chance = alpha * (1 - alpha) / (calibration + 2)
+        variance = own_chance + (alpha * (1 - alpha) - own_chance) / N_NEW
+        half = float(norm.ppf(0.5 + COVERAGE / 2) * np.sqrt(variance / len(of_splits)))
+        band = {"rate": float(rate), "low": alpha - half, "high": alpha + half}
+        rounded = {key: round(value, 4) for key, value in band.items()}
+        yield what | {"alpha": alpha} | rounded | {"within": bool(abs(rate - alpha) <= half)}
 
 
 def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels: np.ndarray) -> list[Record]:
@@ -122,22 +118,13 @@ def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels
             joint = OpenSetClassifier(detector, classifier=both, random_state=seed)
             p = joint.fit(rows[training], labels[training]).p_values(rows[new]).max(axis=1)
             of_splits.append((p[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0))
-        found += [
-            {"section": "beside", "data": name, "model": model, "beside": beside, "alpha": alpha}
-            | kept(rate, alpha, n_training // 2, N_JOINT_SPLITS)
-            for alpha, rate in zip(ALPHAS, np.mean(of_splits, axis=0), strict=True)
-        ]
+        what = {"section": "beside", "data": name, "model": model, "beside": beside}
+        found += kept(what, of_splits, n_training // 2)
     return found
 
 
 class Rival:
-    """A closed-set classifier whose surest confidence is thresholded at a rate by p-values of held-out rows.
-
-    Parameters
-    ----------
-    classifier : classifier
-    sure : function of the fitted classifier and rows that gives how sure it is of each class
-    """
+    """A closed-set classifier, thresholded at a rate by p-values of how sure it is of a class of held-out rows."""
 
     def __init__(self, classifier, sure) -> None:
         self.classifier, self.sure = make_pipeline(StandardScaler(), classifier), sure
@@ -157,13 +144,7 @@ class Rival:
 
 
 class Together:
-    """An open-set classifier of this package.
-
-    Parameters
-    ----------
-    detector : detector, one for each class
-    classifier : classifier or None
-    """
+    """An open-set classifier of this package, with a classifier or none."""
 
     def __init__(self, detector, classifier) -> None:
         beside = None if classifier is None else make_pipeline(StandardScaler(), classifier)
@@ -178,14 +159,6 @@ class Together:
         return self.model.decisions(X), self.model.p_values(X).max(axis=1)
 
 
-def margins(classifier, X: np.ndarray) -> np.ndarray:
-    return confidences(classifier, X, classifier.classes_)
-
-
-def probabilities(classifier, X: np.ndarray) -> np.ndarray:
-    return classifier.predict_proba(X)
-
-
 def bounded(classifier, X: np.ndarray) -> np.ndarray:
     """Return one-versus-rest decisions, whose biases are what they are far away; refuse one that accepts there."""
     biases = np.concatenate([one.intercept_ for one in classifier[-1].estimators_])
@@ -197,8 +170,11 @@ def bounded(classifier, X: np.ndarray) -> np.ndarray:
 def contenders(n_features: int) -> Iterator[tuple[str, Rival | Together]]:
     """Give the name of each method, and the method."""
     svc = partial(SVC, C=10.0, gamma=SVC_GAMMA / n_features)
-    yield "SVC, margin", Rival(svc(), margins)
-    yield "SVC, probability", Rival(svc(probability=True, random_state=0), probabilities)
+    yield "SVC, margin", Rival(svc(), lambda one, X: confidences(one, X, one.classes_))
+    yield (
+        "SVC, probability",
+        Rival(svc(probability=True, random_state=0), lambda one, X: one.predict_proba(X)),
+    )
     yield "bounded SVM", Rival(OneVsRestClassifier(svc()), bounded)
     yield "slab per class", Together(OneClassSlabSVM(), None)
     for name, model in MODELS.items():
@@ -226,11 +202,10 @@ def unknown_letters(draw: int, rows: np.ndarray, labels: np.ndarray) -> Iterator
             yield {key: round(value, 4) if isinstance(value, float) else value for key, value in record.items()}
 
 
-def many_classes() -> list[Record]:
-    """Return what fitting many classes of 100 samples costs, in time and in the size of the models."""
+def many_classes() -> Iterator[Record]:
+    """Give what fitting many classes of 100 samples costs, in time and in the size of the models."""
     random = np.random.default_rng(0)
     OpenSetClassifier(alpha=0.1).fit(random.normal(size=(200, 8)), np.repeat([0, 1], 100))
-    found = []
     for count in CLASS_COUNTS:
         X = np.repeat(random.normal(size=(count, 8)) * 5, 100, axis=0) + random.normal(size=(100 * count, 8))
         begin = perf_counter()
@@ -238,16 +213,13 @@ def many_classes() -> list[Record]:
         fitted = perf_counter()
         classifier.predict(X[::100])
         asked = perf_counter()
-        found.append(
-            {
-                "section": "classes",
-                "classes": count,
-                "fit_ms_per_class": round(1000 * (fitted - begin) / count, 2),
-                "predict_ms_per_class": round(1000 * (asked - fitted) / count, 3),
-                "kb_per_class": round(len(pickle.dumps(classifier)) / count / 1000, 2),
-            }
-        )
-    return found
+        yield {
+            "section": "classes",
+            "classes": count,
+            "fit_ms_per_class": round(1000 * (fitted - begin) / count, 2),
+            "predict_ms_per_class": round(1000 * (asked - fitted) / count, 3),
+            "kb_per_class": round(len(pickle.dumps(classifier)) / count / 1000, 2),
+        }
 
 
 def cases(options: Options) -> Iterator[Case]:

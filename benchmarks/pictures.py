@@ -11,13 +11,14 @@ import numpy as np
 
 import tabular_report
 from harness import read
-from ranking import OURS, STYLE
 
 mpl.use("agg")
 from matplotlib import pyplot as plt
 
 RECORDS = Path(__file__).parent / "results"
-WARM = "#d9772b"
+OURS, WARM, OTHERS = "#1f5fa8", "#d9772b", "0.45"
+# Text stays text, which is small, and the file is the same for the same records.
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "slabsvm", "font.size": 9, "font.sans-serif": ["DejaVu Sans"]}
 # What scores of a calibration are called.
 LABELS = {"training": "training", "auto": "leave-one-out"}
 # Each detector at the setting that it has by default.
@@ -100,24 +101,45 @@ def speed(axes: Any) -> None:
     axes.tick_params(left=False)
 
 
+def ranks(figure: Any) -> None:
+    """Draw mean ranks, a panel for each measure; a bar beside the methods joins those that cannot be told apart."""
+    results, _, _ = tabular_report.split(read(RECORDS / "tabular.json"))
+    panels = figure.subplots(1, len(tabular_report.MEASURES))
+    for axes, (title, what) in zip(panels, tabular_report.MEASURES.items(), strict=True):
+        one = results.ranking(what)
+        places = range(len(one.names))
+        colours = [OURS if name in tabular_report.OURS else OTHERS for name in one.names]
+        axes.scatter(one.ranks, places, color=colours, zorder=3, s=28)
+        right = max(one.ranks) + 0.35
+        for row, (first, last) in enumerate(one.cliques):
+            axes.plot([right + 0.22 * row] * 2, [first, last], color="0.2", linewidth=3, solid_capstyle="round")
+        axes.set_yticks(places, one.names)
+        for label, colour in zip(axes.get_yticklabels(), colours, strict=True):
+            label.set_color(colour if colour == OURS else "0.15")
+        axes.invert_yaxis()
+        axes.set_title(title)
+        axes.set_xlabel("mean rank")
+        axes.grid(axis="x", color="0.92", zorder=0)
+        axes.tick_params(left=False)
+        axes.spines["left"].set_visible(False)
+
+
+# What draws into a figure or, of one panel, into its axes; the size in inches.
 PICTURES: dict[str, tuple[Callable[[Any], None], float, float]] = {
     "recall": (recall, 7.2, 3.6),
     "rates": (rates, 5.2, 3.8),
     "speed": (speed, 7.2, 4.2),
+    "tabular": (ranks, 12.6, 5.32),
 }
 
 
-def draw(folder: Path) -> None:
-    """Draw all pictures into a folder."""
-    tabular_report.picture(read(RECORDS / "tabular.json"), folder / "tabular.svg")
-    with mpl.rc_context(STYLE):
-        for name, (picture, width, height) in PICTURES.items():
-            figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
-            picture(axes)
-            axes.spines[["top", "right"]].set_visible(False)
-            figure.savefig(folder / f"{name}.svg", format="svg", metadata={"Date": None})
-            plt.close(figure)
-
-
 if __name__ == "__main__":
-    draw(Path(__file__).parents[1] / "docs" / "results")
+    mpl.rcParams |= STYLE
+    for name, (picture, width, height) in PICTURES.items():
+        figure = plt.figure(figsize=(width, height), layout="constrained")
+        picture(figure if picture is ranks else figure.subplots())
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        file = Path(__file__).parents[1] / "docs" / "results" / f"{name}.svg"
+        figure.savefig(file, format="svg", metadata={"Date": None})
+        plt.close(figure)

@@ -49,14 +49,7 @@ BRIEF = 5.0
 
 @dataclass(frozen=True)
 class Method:
-    """A detector with nothing set.
-
-    Attributes
-    ----------
-    group, name : str
-    make : function that gives it, unfitted
-    nominal : float, the share of normal rows that it is asked to accept
-    """
+    """A detector with nothing set, asked to accept a nominal share of normal rows."""
 
     group: str
     name: str
@@ -181,5 +174,4 @@ if __name__ == "__main__":
         keys=("table", "learned", "method"),
         whole=lambda options: HAS_PYOD or bool(options.only),
         arguments=DATA | JOBS,
-        packages=("pyod",) if HAS_PYOD else (),
     ).main()

@@ -1,16 +1,15 @@
-"""The tables and the picture of tabular.py's records."""
+"""The tables of tabular.py's records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness import Document, Record, table
-from ranking import Ranking, draw, ranking
+from ranking import Ranking, ranking
 
 BASELINE, UNIT, SLAB, AUTO = "kNN, two views", "kNN", "slab", "AutoDetector"
 OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", AUTO)
@@ -34,12 +33,7 @@ MANY_FEATURES = 10
 
 @dataclass(frozen=True)
 class Results:
-    """Records of methods, read on the tables on which all of these were measured.
-
-    Attributes
-    ----------
-    records : list of records; those without a method say what kind a table is
-    """
+    """Records of methods, read on the tables on which all were measured. Those without a method describe tables."""
 
     records: list[Record]
 
@@ -170,9 +164,3 @@ def of_choices(results: Results) -> str:
             cells.append(f"{results.of(AUTO, what).mean():.4f}" if is_own else f"{less.mean():+.4f} ({error:.4f})")
         rows.append(f"{method} | {' | '.join(cells)}")
     return table(f"{len(results.tables)} tables, all rows | {' | '.join(MEASURES)}", rows)
-
-
-def picture(document: Document, file: Path) -> None:
-    """Draw the mean ranks by each measure and what cannot be told apart."""
-    results, _, _ = split(document)
-    draw({name: results.ranking(what) for name, what in MEASURES.items()}, OURS, file)

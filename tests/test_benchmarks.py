@@ -22,6 +22,7 @@ PAGES = {
     "layouts": "developers/layouts.md",
     "monitor": "results/drift.md",
     "openset": "results/open-set.md",
+    "parts": "results/performance.md",
     "tabular": "results/tabular.md",
 }
 

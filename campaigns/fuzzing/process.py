@@ -38,15 +38,7 @@ MISSING = "Fuzzing needs Atheris. Install it with: pip install '.[campaigns]'"
 
 
 class Tried:
-    """The inputs that a target was given: how many, and what was wrong.
-
-    Parameters
-    ----------
-    folder : Path
-        Where counts are kept, once a second.
-    guard, read, clear
-        As `Guard.judged` takes them.
-    """
+    """The inputs that a target was given: how many, and what was wrong. Counts are kept in a folder, once a second."""
 
     def __init__(self, folder: Path, guard: Guard, read: Any, clear: tuple[type[BaseException], ...]) -> None:
         self.folder, self.guard, self.read, self.clear = folder, guard, read, clear
