@@ -262,7 +262,7 @@ def report(document: Document) -> str:
     rows = []
     for model, setting in settings:
         pair = [by_key[model, setting, calibration] for calibration in CALIBRATIONS]
-        errors = [f"{one['recall_error']:.3f} ({one['bias']:+.3f})" for one in pair]
+        errors = [f"{one['recall_error']:.3f}" for one in pair]
         values = [f"{one[name]:.3f}" for name in ("mcc", "auroc") for one in pair]
         rows.append(" | ".join([model, setting, str(pair[1]["fits"]), *errors, f"{pair[1]['chance']:.3f}", *values]))
     head = (

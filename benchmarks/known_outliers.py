@@ -206,10 +206,10 @@ def report(document: Document) -> str:
 
 
 def of_rates(records: list[Record]) -> str:
-    row = "{features} | {rows} | {labels} | {outliers} | {classifier} | {less:+.3f} ({error:.3f})".format_map
+    row = "{features} | {rows} | {labels} | {outliers} | {classifier} | {less:+.3f} | {error:.3f}".format_map
     draws = " and ".join(str(n) for n in sorted({record["draws"] for record in records}))
-    head = "features | rows | known outliers | from | classifier | accepted less expected (standard error)"
-    return table(f"{head}, {draws} draws", map(row, records), "rrrllr")
+    head = "features | rows | known outliers | from | classifier"
+    return table(f"{head} | accepted less expected ({draws} draws) | standard error", map(row, records), "rrrllrr")
 
 
 def by_table(records: list[Record], value: Any) -> np.ndarray:
@@ -227,16 +227,16 @@ def of_labels(records: list[Record]) -> str:
                 continue
             n_tables, n_draws = len({r["table"] for r in some}), len({r["draw"] for r in some})
             gain = by_table(some, lambda r, way=way: r["auroc"][way] - r["unlabelled"])
-            kept = ""
+            kept = " | "
             if way == OURS:
                 after, before = (by_table(some, itemgetter(name)).mean() for name in ("recall", "recall_unlabelled"))
-                kept = f"{after:.3f} ({before:.3f})"
+                kept = f"{after:.3f} | {before:.3f}"
             rows.append(
-                f"{count} | {way} | {n_tables} x {n_draws} | {gain.mean():+.3f} ({gain.std() / len(gain) ** 0.5:.3f}) "
+                f"{count} | {way} | {n_tables} x {n_draws} | {gain.mean():+.3f} | {gain.std() / len(gain) ** 0.5:.3f} "
                 f"| {(gain < -LOST).mean():.0%} | {gain.min():+.3f} | {kept}"
             )
-    head = "known outliers | way | tables x draws | AUROC less the unlabelled (standard error) | worse | worst | recall"
-    return table(head, rows, "rlrrrrr")
+    head = "known outliers | way | tables x draws | AUROC less the unlabelled | standard error | worse | worst"
+    return table(f"{head} | recall | without labels", rows, "rlrrrrrrr")
 
 
 def of_open_set(records: list[Record]) -> str:

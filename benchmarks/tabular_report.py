@@ -98,27 +98,19 @@ def report(document: Document) -> str:
 
 def quality(results: Results) -> str:
     """Return each method's means, ranks, recall and costs, in the order of ranks by AUROC."""
-    ranks = {}
-    for what in MEASURES.values():
-        ranked = results.ranking(what)
-        ranks[what] = dict(zip(ranked.names, ranked.ranks, strict=True))
+    ranked = results.ranking("auroc")
     rows = []
-    for method in ranks["auroc"]:
-        means = (f"{results.of(method, what).mean():.3f} ({ranks[what][method]:.1f})" for what in MEASURES.values())
+    for method, rank in zip(ranked.names, ranked.ranks, strict=True):
+        means = (f"{results.of(method, what).mean():.3f}" for what in MEASURES.values())
+        less = results.less_baseline(method, "auroc")
+        won_lost = ("", "") if method == BASELINE else (str((less > 0).sum()), str((less < 0).sum()))
         off = np.sort(np.abs(results.of(method, "recall") - results.of(method, "nominal")))
         worst = off[-max(1, len(off) // 10) :].mean()
         costs = (ratio(np.median(results.of(method, what) / results.of(UNIT, what))) for what in ("fit", "score"))
-        cells = (*means, above(results, method, "auroc"), f"{off.mean():.3f} ({worst:.3f})", *costs)
-        rows.append(f"{method} | {' | '.join(cells)}")
-    head = " | ".join(f"{name} (rank)" for name in MEASURES)
-    head += " | AUROC less kNN's in two views (won-lost) | recall off (worst tenth)"
-    return table(f"mean | {head} | fit, {UNIT}'s = 1 | score, {UNIT}'s = 1", rows)
-
-
-def above(results: Results, method: str, what: str, some: np.ndarray | slice = slice(None)) -> str:
-    """Return by how much a method is above the baseline on tables, and how many it wins and loses."""
-    less = results.less_baseline(method, what)[some]
-    return f"{less.mean():+.3f} ({(less > 0).sum()}-{(less < 0).sum()})" if len(less) and method != BASELINE else ""
+        cells = " | ".join([*means, f"{rank:.1f}", *won_lost, f"{off.mean():.3f}", f"{worst:.3f}", *costs])
+        rows.append(f"{method} | {cells}")
+    head = f"mean | {' | '.join(MEASURES)} | rank by AUROC | won against kNN in two views | lost | recall off"
+    return table(f"{head} | in the worst tenth | fit, {UNIT}'s = 1 | score, {UNIT}'s = 1", rows)
 
 
 def ratio(value: float) -> str:
@@ -147,9 +139,9 @@ def kinds(results: Results) -> str:
     shown = [method for method in (AUTO, SLAB, "one-class SVM") if method in results.methods]
     lines = []
     for name, group in groups.items():
-        cells = (above(results, method, "auroc", group) for method in shown)
+        cells = (f"{results.less_baseline(method, 'auroc')[group].mean():+.3f}" for method in shown)
         lines.append(f"{name} | {group.sum()} | {' | '.join(cells)}")
-    return table(f"AUROC less kNN's in two views (won-lost) | tables | {' | '.join(shown)}", lines)
+    return table(f"AUROC less kNN's in two views | tables | {' | '.join(shown)}", lines)
 
 
 def of_choices(results: Results) -> str:
@@ -161,6 +153,7 @@ def of_choices(results: Results) -> str:
             less = results.of(method, what) - results.of(AUTO, what)
             error = less.std(ddof=1) / len(less) ** 0.5
             is_own = method == AUTO
-            cells.append(f"{results.of(AUTO, what).mean():.4f}" if is_own else f"{less.mean():+.4f} ({error:.4f})")
+            cells.append(f"{results.of(AUTO, what).mean():.4f} | " if is_own else f"{less.mean():+.4f} | {error:.4f}")
         rows.append(f"{method} | {' | '.join(cells)}")
-    return table(f"{len(results.tables)} tables, all rows | {' | '.join(MEASURES)}", rows)
+    head = " | ".join(f"{name} | standard error" for name in MEASURES)
+    return table(f"{len(results.tables)} tables, all rows | {head}", rows)
