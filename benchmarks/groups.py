@@ -20,12 +20,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from slabsvm import SVDD, AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
 
 MODELS = {
     "slab": OneClassSlabSVM(),
     "one-class SVM": OneClassSVM(),
-    "SVDD": SVDD(),
     "kernel density": KernelDensityDetector(),
     "AutoDetector": AutoDetector(),
     "conformal": ConformalDetector(OneClassSVM(), alpha=0.1),

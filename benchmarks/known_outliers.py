@@ -225,17 +225,16 @@ def of_labels(records: list[Record]) -> str:
             some = [record for record in records if record["labels"] == count and way in record["auroc"]]
             if not some:
                 continue
-            n_tables, n_draws = len({r["table"] for r in some}), len({r["draw"] for r in some})
             gain = by_table(some, lambda r, way=way: r["auroc"][way] - r["unlabelled"])
             kept = " | "
             if way == OURS:
                 after, before = (by_table(some, itemgetter(name)).mean() for name in ("recall", "recall_unlabelled"))
                 kept = f"{after:.3f} | {before:.3f}"
             rows.append(
-                f"{count} | {way} | {n_tables} x {n_draws} | {gain.mean():+.3f} | {gain.std() / len(gain) ** 0.5:.3f} "
+                f"{count} | {way} | {len(gain)} | {gain.mean():+.3f} | {gain.std() / len(gain) ** 0.5:.3f} "
                 f"| {(gain < -LOST).mean():.0%} | {gain.min():+.3f} | {kept}"
             )
-    head = "known outliers | way | tables x draws | AUROC less the unlabelled | standard error | worse | worst"
+    head = "known outliers | way | tables | AUROC less the unlabelled | standard error | worse | worst"
     return table(f"{head} | recall | without labels", rows, "rlrrrrrrr")
 
 
