@@ -21,9 +21,10 @@ checked.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -60,6 +61,11 @@ RATE, MEASURED = 0.05, ("auroc", "f1", "rejected")
 SECTIONS = ("rates", "beside", "unknown letters", "classes")
 KEYS = ("section", "data", "model", "alpha", "draw", "name", "unknown", "classes")
 CLASS_COUNTS = (50, 100, 200, 400, 1000)
+Array = np.ndarray
+# How sure a fitted classifier is of each class of rows.
+Sure = Callable[[Any, Array], Array]
+# Classes, how sure a method is of each, and the p-value of the name that it gives.
+Answers = tuple[Array, Array, Array]
 
 
 def known_classes(options: Options) -> Iterator[tuple[str, np.ndarray]]:
@@ -123,43 +129,24 @@ def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels
     return found
 
 
-class Rival:
-    """A closed-set classifier, thresholded at a rate by p-values of how sure it is of a class of held-out rows."""
-
-    def __init__(self, classifier, sure) -> None:
-        self.classifier, self.sure = make_pipeline(StandardScaler(), classifier), sure
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Rival:
-        learned, held = next(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
-        self.classifier.fit(X[learned], y[learned])
-        self.held_out = np.sort(self.sure(self.classifier, X[held]).max(axis=1))
-        self.classes_ = self.classifier.classes_
-        return self
-
-    def scores(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return how sure the classifier is of each class, and the p-value of its name."""
-        table = self.sure(self.classifier, X)
-        passed = np.searchsorted(self.held_out, table.max(axis=1), side="right")
-        return table, (1 + passed) / (1 + len(self.held_out))
+def closed_set(classifier: Any, sure: Sure, X: Array, y: Array, new: Array) -> Answers:
+    """Threshold a closed-set classifier by p-values of how sure it is of a class of held-out rows."""
+    learned, held = next(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
+    fitted = make_pipeline(StandardScaler(), classifier).fit(X[learned], y[learned])
+    held_out = np.sort(sure(fitted, X[held]).max(axis=1))
+    confidence = sure(fitted, new)
+    passed = np.searchsorted(held_out, confidence.max(axis=1), side="right")
+    return fitted.classes_, confidence, (1 + passed) / (1 + len(held_out))
 
 
-class Together:
-    """An open-set classifier of this package, with a classifier or none."""
-
-    def __init__(self, detector, classifier) -> None:
-        beside = None if classifier is None else make_pipeline(StandardScaler(), classifier)
-        self.model = OpenSetClassifier(make_pipeline(StandardScaler(), detector), classifier=beside)
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Together:
-        self.classes_ = self.model.fit(X, y).classes_
-        return self
-
-    def scores(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the graded p-value of each class, and the largest p-value."""
-        return self.model.decisions(X), self.model.p_values(X).max(axis=1)
+def open_set(detector: Any, classifier: Any, X: Array, y: Array, new: Array) -> Answers:
+    """Fit an open-set classifier of this package, with a classifier or none."""
+    beside = None if classifier is None else make_pipeline(StandardScaler(), classifier)
+    model = OpenSetClassifier(make_pipeline(StandardScaler(), detector), classifier=beside).fit(X, y)
+    return model.classes_, model.decisions(new), model.p_values(new).max(axis=1)
 
 
-def bounded(classifier, X: np.ndarray) -> np.ndarray:
+def bounded(classifier: Any, X: Array) -> Array:
     """Return one-versus-rest decisions, whose biases are what they are far away; refuse one that accepts there."""
     biases = np.concatenate([one.intercept_ for one in classifier[-1].estimators_])
     if not (biases < 0).all():
@@ -167,18 +154,18 @@ def bounded(classifier, X: np.ndarray) -> np.ndarray:
     return classifier.decision_function(X)
 
 
-def contenders(n_features: int) -> Iterator[tuple[str, Rival | Together]]:
-    """Give the name of each method, and the method."""
+def contenders(n_features: int) -> dict[str, Callable[[Array, Array, Array], Answers]]:
+    """Return each method: a function of learned rows, their classes and new rows."""
     svc = partial(SVC, C=10.0, gamma=SVC_GAMMA / n_features)
-    yield "SVC, margin", Rival(svc(), lambda one, X: confidences(one, X, one.classes_))
-    yield (
-        "SVC, probability",
-        Rival(svc(probability=True, random_state=0), lambda one, X: one.predict_proba(X)),
-    )
-    yield "bounded SVM", Rival(OneVsRestClassifier(svc()), bounded)
-    yield "slab per class", Together(OneClassSlabSVM(), None)
-    for name, model in MODELS.items():
-        yield f"{name} and SVC", Together(model(), svc())
+    return {
+        "SVC, margin": partial(closed_set, svc(), lambda one, X: confidences(one, X, one.classes_)),
+        "SVC, probability": partial(
+            closed_set, svc(probability=True, random_state=0), lambda one, X: one.predict_proba(X)
+        ),
+        "bounded SVM": partial(closed_set, OneVsRestClassifier(svc()), bounded),
+        "slab per class": partial(open_set, OneClassSlabSVM(), None),
+        **{f"{name} and SVC": partial(open_set, model(), svc()) for name, model in MODELS.items()},
+    }
 
 
 def unknown_letters(draw: int, rows: np.ndarray, labels: np.ndarray) -> Iterator[Record]:
@@ -188,9 +175,9 @@ def unknown_letters(draw: int, rows: np.ndarray, labels: np.ndarray) -> Iterator
     learned = np.flatnonzero(np.isin(labels[:N_LEARNED], known))
     new, met = rows[N_LEARNED:], labels[N_LEARNED:]
     truth = np.where(np.isin(met, known), met, UNKNOWN)
-    for name, contender in contenders(rows.shape[1]):
-        table, p = contender.fit(rows[learned], labels[learned]).scores(new)
-        names = contender.classes_[table.argmax(axis=1)]
+    for name, contender in contenders(rows.shape[1]).items():
+        classes, table, p = contender(rows[learned], labels[learned], new)
+        names = classes[table.argmax(axis=1)]
         for count in N_UNKNOWN:
             asked = np.isin(met, [*known, *others[:count]])
             record = {"section": "unknown letters", "draw": draw, "name": name, "unknown": count}

@@ -90,11 +90,8 @@ def worst(found: list[libsvm.Agreement], measured: Any) -> float:
 
 
 def report(document: Document) -> str:
-    records = document["records"]
-    total = {
-        name: sum(record[name] for record in records)
-        for name in ("problems", "several_offsets", "not_as_good", "objectives_apart", "offsets_apart")
-    }
+    counted = ("problems", "several_offsets", "not_as_good", "objectives_apart", "offsets_apart")
+    total = {name: sum(record[name] for record in document["records"]) for name in counted}
     return f"{tables(TABLE)(document)}\n\nIn all: {total}"
 
 
