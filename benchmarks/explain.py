@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from harness import JOBS, Benchmark, Case, Document, Options, Record, table
-from samples import DATA, read_table, table_files
+from harness import Benchmark, Case, Document, Options, Record, table
+from samples import read_table, table_files
 from slabsvm import SVDD, AutoDetector, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 LEAST_FEATURES = 5
@@ -160,4 +160,4 @@ def cases(options: Options) -> Iterator[Case]:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("table", "model", "order"), arguments=DATA | JOBS).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("table", "model", "order")).main()

@@ -21,8 +21,8 @@ from sklearn.datasets import make_moons
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from harness import JOBS, Benchmark, Case, Document, Options, Record, means, table
-from samples import DATA, bundled, has_letter, letters
+from harness import Benchmark, Case, Document, Options, Record, means, table
+from samples import bundled, has_letter, letters
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 NU = 0.1
@@ -285,4 +285,4 @@ def by_data(cells: list[Record], names: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, document, whole=has_letter, arguments=DATA | JOBS).main()
+    Benchmark(__file__, __doc__, cases, report, document, whole=has_letter).main()

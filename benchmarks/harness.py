@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed
+from joblib import Parallel, delayed
 
 Record = dict[str, Any]
 Document = dict[str, Any]
@@ -35,7 +35,19 @@ Case = tuple[str, Callable[[], Record | Iterable[Record]]]
 
 # The tables of a page stand between these.
 MARKS = ("<!-- tables -->", "<!-- end of tables -->")
-JOBS = {"--jobs": {"type": int, "default": cpu_count(), "help": "processes [%(default)s]"}}
+ARGUMENTS: dict[str, Mapping[str, Any]] = {
+    "--only": {"default": "", "metavar": "WORD", "help": "measure the cases whose label contains this"},
+    "--read": {"action": "store_true", "help": "print the tables of the records there are"},
+    "--output": {"type": Path, "metavar": "FILE", "help": "of records, instead of results/"},
+    "--page": {"type": Path, "help": "put the tables into this page, between its marks"},
+    "--jobs": {"type": int, "default": 1, "help": "processes; with several, times are those of a busy machine"},
+    "--data": {
+        "type": Path,
+        "metavar": "DIR",
+        "default": os.environ.get("SLABSVM_DATA") or None,
+        "help": "folder that holds letter/letter-recognition.data and tabular/ [$SLABSVM_DATA]",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Benchmark:
     `script` is the benchmark's `__file__`, beside which results/ holds its records, and `text` its `__doc__`, the help.
     `document` makes of all records the fields to write. `keys` are the fields that name a record: where there are any,
     --only replaces its records in the file and keeps the others. `whole` says whether options measure all that is
-    published. `arguments` are what `ArgumentParser.add_argument` takes.
+    published. `arguments` are what `ArgumentParser.add_argument` takes, besides those of all benchmarks.
     """
 
     script: str
@@ -70,11 +82,7 @@ class Benchmark:
     def options(self) -> Options:
         formatter = argparse.RawDescriptionHelpFormatter
         parser = argparse.ArgumentParser(description=self.text, formatter_class=formatter)
-        parser.add_argument("--only", default="", metavar="WORD", help="measure the cases whose label contains this")
-        parser.add_argument("--read", action="store_true", help="print the tables of the records there are")
-        parser.add_argument("--output", type=Path, metavar="FILE", help="of records, instead of results/")
-        parser.add_argument("--page", type=Path, help="put the tables into this page, between its marks")
-        for name, how in self.arguments.items():
+        for name, how in {**ARGUMENTS, **self.arguments}.items():
             parser.add_argument(name, **how)
         options = parser.parse_args()
         published = Path(self.script).parent / "results" / f"{Path(self.script).stem}.json"
@@ -87,7 +95,7 @@ class Benchmark:
         """Measure the cases, write the document where it is to be written, and return what was measured."""
         machine, begin = described(), time.perf_counter()
         records: list[Record] = []
-        for label, seconds, some in run(self.cases(options), options.only, getattr(options, "jobs", 1)):
+        for label, seconds, some in run(self.cases(options), options.only, options.jobs):
             print(f"{label}: {seconds:.1f} s", file=sys.stderr, flush=True)
             records += some
         if not records:

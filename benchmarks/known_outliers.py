@@ -35,8 +35,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from harness import JOBS, Benchmark, Case, Document, Options, Record, table
-from samples import DATA, letters, read_table, table_files
+from harness import Benchmark, Case, Document, Options, Record, table
+from samples import letters, read_table, table_files
 from slabsvm import AutoDetector, FitWarning
 from slabsvm.ensemble.known import OutlierClassifier
 
@@ -261,12 +261,7 @@ def cases(options: Options) -> Iterator[Case]:
         yield f"rate, {one}", partial(rate, one)
 
 
+KEYS = ("section", "table", "draw", "labels", "features", "rows", "outliers", "classifier")
+
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        keys=("section", "table", "draw", "labels", "features", "rows", "outliers", "classifier"),
-        arguments=DATA | JOBS,
-    ).main()
+    Benchmark(__file__, __doc__, cases, report, keys=KEYS).main()

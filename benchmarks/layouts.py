@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from harness import JOBS, Benchmark, Case, Document, Options, Record, table
+from harness import Benchmark, Case, Document, Options, Record, table
 from slabsvm import AutoDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 Array = np.ndarray
@@ -300,11 +300,4 @@ def costs(records: list[Record]) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        keys=("kind", "layout", "model", "rows"),
-        arguments={"--jobs": {**JOBS["--jobs"], "default": 1}},
-    ).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("kind", "layout", "model", "rows")).main()

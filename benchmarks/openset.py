@@ -37,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from harness import Benchmark, Case, Document, Options, Record, means, table
-from samples import DATA, has_letter, letters
+from samples import has_letter, letters
 from slabsvm import ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier, metrics
 from slabsvm.openset.rules import confidences
 
@@ -268,4 +268,4 @@ def of_unknown_letters(records: list[Record]) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=KEYS, whole=has_letter, arguments=DATA).main()
+    Benchmark(__file__, __doc__, cases, report, keys=KEYS, whole=has_letter).main()

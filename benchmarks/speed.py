@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from samples import DATA, clouds, has_letter, letters
+from samples import clouds, has_letter, letters
 from slabsvm import OneClassSlabSVM
 
 N_JOBS = os.cpu_count() or 1
@@ -172,13 +172,7 @@ def cases(options: Options) -> Iterator[Case]:
         yield f"{fit.name} {fit.data} {fit.m}", partial(measure, fit, options)
 
 
+TABLE = Table("case | data | size | time | peer / ours | gap | target", row, "lllrrll")
+
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        tables(Table("case | data | size | time | peer / ours | gap | target", row, "lllrrll")),
-        keys=("case", "data", "m"),
-        whole=has_letter,
-        arguments=DATA,
-    ).main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("case", "data", "m"), whole=has_letter).main()

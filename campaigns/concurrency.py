@@ -31,16 +31,8 @@ import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone
 
-from slabsvm import (
-    SVDD,
-    AutoDetector,
-    ConformalDetector,
-    DriftMonitor,
-    KernelDensityDetector,
-    KernelPCADetector,
-    OneClassSlabSVM,
-    OpenSetClassifier,
-)
+import slabsvm
+from slabsvm import OneClassSlabSVM
 from slabsvm.files import load, save
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
@@ -130,19 +122,22 @@ def _precomputed(m: int) -> np.ndarray:
 
 # A model and rows whose fit takes a second of a processor or more; what long call there is, in words.
 LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
-    "descent, a tight gap": lambda: (OneClassSlabSVM(gamma="scale", tol=1e-6, calibration="training"), cloud(5000)),
+    "descent, a tight gap": lambda: (
+        OneClassSlabSVM(gamma="scale", tol=1e-6, calibration="training"),
+        cloud(5000),
+    ),
     "all of K": lambda: (OneClassSlabSVM(gamma=3.0), cloud(8000)),
     "leave-one-out, one feature": lambda: (OneClassSlabSVM(gamma=1.0), cloud(2000, 1)),
     "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(2000)),
     "chi2 kernel": lambda: (OneClassSlabSVM(kernel="chi2"), cloud(4000, 30)),
-    "SVDD": lambda: (SVDD(gamma=1.0), cloud(4000)),
+    "SVDD": lambda: (slabsvm.SVDD(gamma=1.0), cloud(4000)),
     "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),
-    "eigenvectors of kernel PCA": lambda: (KernelPCADetector(), cloud(1800)),
-    "kernel density": lambda: (KernelDensityDetector(), cloud(8000)),
-    "average": lambda: (AutoDetector(), cloud(3000)),
-    "average of drawn rows": lambda: (AutoDetector(max_rows=500), cloud(50_000)),
-    "open set, 2 jobs": lambda: (OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
-    "calibrated": lambda: (ConformalDetector(OneClassSlabSVM()), cloud(6000)),
+    "eigenvectors of kernel PCA": lambda: (slabsvm.KernelPCADetector(), cloud(1800)),
+    "kernel density": lambda: (slabsvm.KernelDensityDetector(), cloud(8000)),
+    "average": lambda: (slabsvm.AutoDetector(), cloud(3000)),
+    "average of drawn rows": lambda: (slabsvm.AutoDetector(max_rows=500), cloud(50_000)),
+    "open set, 2 jobs": lambda: (slabsvm.OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
+    "calibrated": lambda: (slabsvm.ConformalDetector(OneClassSlabSVM()), cloud(6000)),
 }
 
 
@@ -240,7 +235,7 @@ def _predict_chunks() -> Callable[[], object]:
 
 
 def _update_monitor() -> Callable[[], object]:
-    monitor, X = DriftMonitor(many.fitted(many.MODELS["calibrated"](), many.rows(0))).fit(), many.rows(1)
+    monitor, X = slabsvm.DriftMonitor(many.fitted(many.MODELS["calibrated"](), many.rows(0))).fit(), many.rows(1)
     return lambda: monitor.update(X)
 
 

@@ -106,15 +106,10 @@ def row(record: Record) -> str:
 
 TABLE = Table("reader | inputs | lines reached | slowest, ms | memory, MB | faults", row)
 
+ARGUMENTS = {
+    "--seconds": {"type": int, "default": 300, "help": "of each reader [%(default)s]"},
+    "--keep": {"action": "store_true", "help": "write campaigns/corpus, of what reached a line first"},
+}
+
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        tables(TABLE),
-        keys=("reader",),
-        arguments={
-            "--seconds": {"type": int, "default": 300, "help": "of each reader [%(default)s]"},
-            "--keep": {"action": "store_true", "help": "write campaigns/corpus, of what reached a line first"},
-        },
-    ).main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("reader",), arguments=ARGUMENTS).main()
