@@ -287,16 +287,14 @@ def difference(record: Record) -> str:
 
 
 def costs(records: list[Record]) -> str:
-    """Return the seconds of each model: the median of the layouts, and the layout that takes longest."""
+    """Return the seconds: the median of the layouts, and the layout that takes longest."""
     rows = []
-    for (model, n_rows), of_layouts in columns(records).items():
-        for key, name in (("fit", "learn"), ("score", "score")):
-            seconds = {layout: record[key] for layout, record in of_layouts.items()}
-            slowest = max(seconds, key=seconds.__getitem__)
-            median = np.median([*seconds.values()])
-            begin = f"{MODELS[model][0]} | {name} {n_rows:,} rows"
-            rows.append(f"{begin} | {median:.2f} | {seconds[slowest]:.2f} | {slowest}")
-    return table("model | seconds to | median | most | of", rows, align="llrrl")
+    for key, name in (("fit", "learn"), ("score", "score")):
+        seconds = {record["layout"]: record[key] for record in records}
+        slowest = max(seconds, key=seconds.__getitem__)
+        median = np.median([*seconds.values()])
+        rows.append(f"{name} {TIMED_ROWS:,} rows | {median:.2f} | {seconds[slowest]:.2f} | {slowest}")
+    return table("AutoDetector's seconds to | median | most | of", rows, align="lrrl")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -47,12 +48,6 @@ def after(owner: Any, name: str, change: Callable[..., Any]) -> Any:
     return patch.object(owner, name, lambda *given, **named: change(original(*given, **named), *given))
 
 
-def before(owner: Any, name: str, change: Callable[..., tuple[Any, ...]]) -> Any:
-    """Return the patch by which a function's arguments are changed."""
-    original = getattr(owner, name)
-    return patch.object(owner, name, lambda *given, **named: original(*change(*given), **named))
-
-
 def gaps_too_small() -> Any:
     original, fit = Point.gap.func, core.fit
 
@@ -76,6 +71,10 @@ def not_to_the_end() -> Any:
         return found
 
     return patch.object(core, "fit", lagging)
+
+
+def as_it_lies(model: Any, X: Any, checked: Any = base.validate_data, **named: Any) -> Any:
+    return checked(model, np.ravel(np.asarray(X), order="K").reshape(np.shape(X)), **named)
 
 
 def offset_of_a_file() -> Any:
@@ -195,9 +194,7 @@ planted(
 )
 planted(
     "Tables are read as they lie in memory, whatever their strides",
-    lambda: before(
-        base, "validate_data", lambda model, X: (model, np.ravel(np.asarray(X), order="K").reshape(np.shape(X)))
-    ),
+    partial(patch.object, base, "validate_data", as_it_lies),
     "no_layout_of_a_dense_table_changes_a_bit",
 )
 planted(
