@@ -32,6 +32,24 @@ def scored(result):
 
 
 class TestFit:
+    def test_a_table_of_unix_times_is_scored_as_it_was_learned(self, run):
+        lines = [f"{1704067200 + 17_345 * n},{n % 7 + n / 100}" for n in range(120)]
+        Path("t.csv").write_text("\n".join(["ts,x", *lines]))
+        assert run("fit", "t.csv", "-o", "m.skops").exit_code == 0
+        assert len(scored(run("score", "m.skops", "t.csv"))) == 120
+
+    def test_a_decimal_mark_that_is_said_leaves_durations_and_blanks_between_thousands(self, run):
+        header = "took;m;x"
+        Path("t.csv").write_text(
+            "\n".join([header, *(f"{n % 5}:{n % 60:02}:06;{n % 8 + 1} {100 + n},5;{n}.25" for n in range(60))])
+        )
+        Path("new.csv").write_text("\n".join([header, "3:00:06;4 108,5;7,25", "2:00:06;4 109,5;8,25"]))
+        assert run("fit", "t.csv", "-o", "m.skops").exit_code == 0
+        refused = run("score", "m.skops", "new.csv")
+        assert refused.exit_code == 1
+        assert "--decimal ," in refused.output
+        assert len(scored(run("score", "m.skops", "new.csv", "--decimal", ","))) == 2
+
     @pytest.mark.slow
     def test_says_what_was_learned(self, run, ready):
         result = run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--recall", ".8")

@@ -52,6 +52,15 @@ def test_one_calibration_row_that_outweighs_all_others_is_warned_of(X):
     assert (detector.predict(np.random.default_rng(1).normal(size=(2000, 3))) == 1).mean() < 0.65
 
 
+@pytest.mark.parametrize("heaviest", [1e18, 1e200, 1.7e308])
+def test_a_row_beside_which_all_others_weigh_nothing_leaves_finite_scores(X, heaviest):
+    for make in (AutoDetector, NeighboursDetector):
+        with pytest.warns(FitWarning, match="are worth 1 of equal weights"):
+            model = make().fit(X, sample_weight=heavy(heaviest))
+        assert np.isfinite(model.calibration_scores_).all()
+        assert np.isfinite(model.decision_function(X)).all()
+
+
 def test_heavy_rows_of_those_that_were_not_learned_are_warned_of_too(X):
     model = AutoDetector(max_rows=100)
     drawn = model.fit(X).sample_

@@ -236,7 +236,18 @@ AS_WRITTEN = {
     "the header again": ("a,b\n1,grün\na,b\n2,blau\n".encode(), ["Line 3 repeats the header, and is left out."]),
     "a mark of UTF-8": ("a,b\n1,grün\n2,blau\n".encode("utf-8-sig"), []),
     "UTF-16": ("a,b\n1,grün\n2,blau\n".encode("utf-16"), []),
-    "cp1252": ("a;b\r\n1;grün\r\n2;blau\r\n".encode("cp1252"), []),
+    "cp1252": (
+        "a;b\r\n1;grün\r\n2;blau\r\n".encode("cp1252"),
+        ["It is no UTF-8, and is read as cp1252. If letters are wrong, give its --encoding."],
+    ),
+    "the header again in quotes": (
+        'a,b\n1,grün\n"a","b"\n2,blau\n'.encode(),
+        ["Line 3 repeats the header, and is left out."],
+    ),
+    "the header again without quotes": (
+        '"a","b"\n1,"grün"\na,b\n2,blau\n'.encode(),
+        ["Line 3 repeats the header, and is left out."],
+    ),
 }
 
 
@@ -249,6 +260,76 @@ def test_a_text_as_offices_write_it_is_read_and_what_is_left_out_is_said(tmp_pat
         table = read(tmp_path / "t.csv", how)
         assert table.to_dict("list") == {"a": [1, 2], "b": ["grün", "blau"]}
         assert how.said == said
+
+
+@pytest.mark.parametrize(
+    ("words", "encoding"),
+    [
+        ("N° pièce;Genève;été;peut-être", "cp1252"),
+        ("España;niño", "cp1252"),
+        ("São Paulo;coração", "cp1252"),
+        ("Ålesund;Tromsø", "cp1252"),
+        ("Göteborg;Ångström", "cp1252"),
+        ("città;perché;più", "cp1252"),
+        ("Ísafjörður;maður;ævi", "cp1252"),
+        ("die „Tür“;12 °C", "cp1252"),
+        ("Łódź;Kraków;książka", "cp1250"),
+        ("Dvořák;Plzeň;člověk", "cp1250"),
+        ("Győr;Fűszer", "cp1250"),
+        ("Čakovec;Šibenik;Žuti", "cp1250"),
+        ("İstanbul;Muğla;şeker;ağaç", "cp1254"),
+        ("Müller;Straße;Käse", "cp850"),
+        ("Müller;Straße;Käse", "mac_roman"),
+        ("Москва;город;улица", "cp1251"),
+        ("Αθήνα;δρόμος;Ελλάδα", "cp1253"),
+    ],
+)
+def test_letters_of_other_encodings_are_read_as_they_were_written(tmp_path, words, encoding):
+    names = words.split(";")
+    (tmp_path / "t.csv").write_bytes("\n".join(["a;n", *(f"{name};1" for name in names)]).encode(encoding))
+    assert whole(tmp_path / "t.csv", Reading())["a"].tolist() == names
+
+
+def test_the_header_again_in_a_workbook_and_in_a_table_of_one_column(tmp_path):
+    pd.DataFrame({"date": ["d1", "date", "d2"], "fee": [1.5, "fee", 2.5]}).to_excel(tmp_path / "t.xlsx", index=False)
+    how = Reading()
+    assert whole(tmp_path / "t.xlsx", how).to_dict("list") == {"date": ["d1", "d2"], "fee": [1.5, 2.5]}
+    assert how.said == ["Row 3 of the sheet repeats the header, and is left out."]
+    (tmp_path / "t.csv").write_text("fee\n1.5\nfee\n2.5\n")
+    assert whole(tmp_path / "t.csv", Reading())["fee"].dropna().tolist() == [1.5, 2.5]
+
+
+def test_cells_that_mean_no_value_do_so_in_each_format_and_names_of_rows_are_names(tmp_path):
+    table = pd.DataFrame({"id": ["NA", "None", "x"], "kind": ["n/a", "a", "NULL"], "v": [1.5, 2.5, 3.5]})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_excel(tmp_path / "t.xlsx", index=False)
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    for name in ("t.csv", "t.xlsx", "t.jsonl"):
+        found = whole(tmp_path / name, Reading(ids={"id"}))
+        assert found["id"].tolist() == ["NA", "None", "x"]
+        assert found["kind"].isna().tolist() == [True, False, True]
+
+
+def test_lines_of_json_may_leave_out_columns_and_keep_long_numbers(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes('{"id": 9007199254740993, "y": "grün"}\n{"id": null}\n'.encode("utf-16"))
+    found = whole(path, Reading())
+    assert found["id"].tolist()[0] == 9007199254740993
+    assert found["y"].tolist()[0] == "grün"
+    path.write_text('{"id": 1}\n{"id": 2}\n')
+    assert whole(path, Reading(optional=["y"]))["y"].isna().all()
+
+
+@pytest.mark.parametrize("text", ["v, plz\n0.123, 01003\n0.5, 45000\n", "v plz\n0.123 01003\n0.5 45000\n"])
+def test_leading_zeros_behind_a_blank_stay(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    assert whole(tmp_path / "t.csv", Reading(separator=text[1]))["plz"].tolist() == ["01003", "45000"]
+
+
+def test_a_compressed_workbook_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "t.xlsx.gz").write_bytes(b"")
+    with pytest.raises(TableError, match="it is a compressed workbook"):
+        whole(tmp_path / "t.xlsx.gz", Reading())
 
 
 def test_separators_behind_each_line_and_columns_of_one_name_or_none(tmp_path):

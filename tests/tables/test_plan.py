@@ -269,13 +269,88 @@ def test_numbers_with_a_unit_are_learned_and_one_of_another_is_named():
 def test_a_limit_among_numbers_and_a_number_among_percents_are_refused():
     with pytest.raises(TableError, match=r"Row 60, column 'c': '<5' is a limit among numbers.*\(drop\)"):
         column([str(n) for n in range(N - 1)] + ["<5"])
-    with pytest.raises(TableError, match=r"'6.25' stands among percents\. Write the sign behind all"):
+    with pytest.raises(TableError, match=r"'6.25' has no percent sign.* Write the sign behind all"):
         column([f"{n}%" for n in range(N - 1)] + ["6.25"])
     # Up to 1 it is a share.
     assert column([f"{n}%" for n in range(N - 1)] + ["0.25"]).described().kind == "percent"
 
 
+def test_marks_between_thousands_may_first_come_after_a_thousand_rows():
+    small = [str(n) for n in range(-900, 900)]
+    for values in ([*small, "1,234"], [f"${n % 998}" for n in range(1500)] + ["$1,234"]):
+        for kind in (object, "str"):
+            alone = pd.DataFrame({"c": pd.Series(values, dtype=kind)})
+            with pytest.raises(TableError, match=r"'\$?1,234' may mean 1234 or 1\.234"):
+                TableEncoder().fit(alone)
+            beside = alone.assign(price=[f"{n}.25 kg" for n in range(len(values))])
+            assert TableEncoder().fit(beside).columns_[0].high == 1234
+
+
+@pytest.mark.parametrize(
+    ("learned", "new", "number"),
+    [
+        ([f"${n}.25" for n in range(N)], "$1,094.17", 1094.17),
+        ([f"{n},25 €" for n in range(N)], "1.330,00 €", 1330.0),
+        ([str(n) for n in range(N)], "1,234,567", 1234567.0),
+        ([f"{n}.5" for n in range(N)], "12.5", 12.5),
+    ],
+)
+def test_marks_between_thousands_may_be_new_where_the_learned_numbers_were_small(learned, new, number):
+    encoder = TableEncoder().fit(pd.DataFrame({"c": learned}))
+    assert encoder.transform(pd.DataFrame({"c": [learned[0], new]}))[1, 0] == number
+
+
+def test_one_mark_alone_is_between_thousands_where_another_cell_shows_the_decimal_one():
+    encoder = TableEncoder().fit(pd.DataFrame({"c": [f"${n}.25" for n in range(N)]}))
+    assert encoder.transform(pd.DataFrame({"c": ["$300.10", "$1,200"]}))[:, 0].tolist() == [300.1, 1200.0]
+    with pytest.raises(TableError, match="may stand between thousands, or be the decimal one") as error:
+        encoder.transform(pd.DataFrame({"c": ["$1,200"]}))
+    assert error.value.remedy == ("decimal", ".")
+
+
+def test_numbers_beside_texts_stay_what_they_are():
+    values = [f"1.{n:03},5" for n in range(N)] + [2.125, 3]
+    learned = column(values)
+    assert learned.described().kind == "number as 1.234,5"
+    assert learned.low == 2.125
+
+
+def test_durations_with_seconds_and_without_are_refused_with_both_readings():
+    with pytest.raises(TableError, match="'58:12' stands beside '1:00:05', and may be 58 h 12 min or 58 min 12 s"):
+        column(["58:12"] * 20 + ["1:00:05"], "length")
+
+
+def test_moments_with_a_zone_beside_others_without_one_are_refused():
+    with pytest.raises(TableError, match="Row 2, column 'c': it has no zone, and others have one"):
+        column(["2024-01-05 10:00:00+02", "2024-01-06 10:00:00"] * N)
+    assert column([f"2024-01-{n % 28 + 1:02} {n % 24:02}:00:00+02" for n in range(N)]).zoned
+
+
+def test_years_of_two_digits_are_from_1969_on():
+    born = column([f"17.05.{n}" for n in range(69, 99)] + ["17.05.68"], times=("elapsed",))
+    assert (born.start, born.end) == tuple(pd.Timestamp(day).timestamp() for day in ("1969-05-17", "2068-05-17"))
+
+
+@pytest.mark.parametrize("cells", [["-9999,0", "1,5"], ["-9999.0", "err"], ["-9999", "2.5"]])
+def test_a_gap_is_one_however_its_zeros_are_written(cells):
+    table = pd.DataFrame({"c": cells * 30})
+    assert cells_of(table, places_of(table), "c").without(["-9999"]).missing.sum() == 30
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Unnamed: 0", "identifier"), ("column 1", "identifier"), ("n", "number")])
+def test_the_index_that_a_program_wrote_is_none_of_the_columns(name, kind):
+    found = column(np.arange(N), name)
+    assert (found.taken_for if kind == "identifier" else found.described().kind) == kind
+    assert column(np.arange(N) ** 2, name).described().kind == "number"
+
+
+def test_a_column_of_nothing_but_a_code_for_no_value_is_named():
+    with pytest.warns(DataConversionWarning, match=r"Column 'c' holds -9999, and nothing else.*\(gaps\)"):
+        TableEncoder().fit(pd.DataFrame({"c": [-9999] * N, "d": np.arange(N)}))
+
+
 def test_a_sign_may_stand_behind():
+    assert column([f"{n},37- €" for n in range(N)]).high == -0.37
     table = pd.DataFrame({"c": [f"{n}+" if n % 2 else f"{n}-" for n in range(N)]})
     numbers = TableEncoder().fit_transform(table)[:, 0]
     np.testing.assert_array_equal(numbers, [n if n % 2 else -n for n in range(N)])
@@ -304,8 +379,8 @@ def taken_for(values, name="c", **rules):
     ("values", "name", "kind"),
     [
         (["2:47:29", "2:04:50", "1:18:01"] * 20, "c", "number as h:mm:ss"),
-        (["02:47", "12:04", "23:18"] * 20, "dauer", "number as h:mm:ss"),
-        (["02:47", "12:04", "47:18"] * 20, "c", "number as h:mm:ss"),
+        (["02:47", "12:04", "23:18"] * 20, "dauer", "number as h:mm"),
+        (["02:47", "12:04", "47:18"] * 20, "c", "number as h:mm"),
         (["02:47", "12:04", "23:18"] * 20, "c", "time"),
         ([f"2025-01-{day:02d}T12:00:00+02:00" for day in range(1, 29)], "c", "time"),
         (np.arange(60) * 3600 + 1735689600, "ts", "Unix time"),
@@ -372,7 +447,19 @@ def test_a_code_for_no_value_is_named(code):
             ["1,5", "2,75"],
             "The decimal mark has changed: numbers are written as 1234,5, and were as 1234.5",
         ),
-        (["$1.50", "$2.25"], ["€1.50", "€2.75"], r"The unit has changed: it is '€', and was '\$' before"),
+        (["$1.50", "$2.25"], ["€1.50", "€2.75"], r"The unit has changed: it is '€', and was '\$'. Give .* in '\$'"),
+        (["1", "2"], ["1,200", "3"], r"may stand between thousands, or be the decimal one.*Say which .*\(decimal\)"),
+        (["5.2%", "4%"], ["5.2", "4"], "'5.2' has no percent sign.*Write the sign behind it, as in the learned table"),
+        (
+            ["2025-01-05T10:00:00+02:00", "2025-02-06T11:00:00+02:00"],
+            ["2025-01-05T10:00:00"],
+            "the moments that were learned had a zone, and this has none. Write it as before",
+        ),
+        (
+            ["2025-01-05 10:00", "2025-02-06 11:00"],
+            ["05/02/2025 10:00"],
+            "may be 2025-02-05 or 2025-05-02, and the dates that were learned begin with their years",
+        ),
         (["13/01/2025", "14/02/2025"], ["01/13/2025", "02/14/2025"], "The month comes first in it, and the day did"),
     ],
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 from slabsvm.command.terminal import printable, say
 from slabsvm.tables.cells import cells_of, names_of, places_of
-from slabsvm.tables.columns import Numbers
+from slabsvm.tables.columns import Column, Numbers
 from slabsvm.tables.encoder import TableEncoder, require_columns
-from slabsvm.tables.numbers import GROUPED, PLAIN
+from slabsvm.tables.numbers import DURATION, GROUPED, HOURS, PLAIN, with_decimal
 
 
 @dataclass
@@ -45,13 +45,15 @@ class RowNames:
 
 def written_with(encoder: TableEncoder, decimal: str) -> None:
     """Have an encoder read numbers that are texts with this decimal mark, "." or ","; others change nothing."""
+
+    def written(column: Column) -> Column:
+        if not isinstance(column, Numbers) or column.form in (DURATION, HOURS):
+            return column
+        as_text = column.form != PLAIN or column.unit or column.percent
+        return replace(column, form=with_decimal(column.form, decimal)) if as_text else column
+
     if decimal in GROUPED:
-        encoder.columns_ = tuple(
-            replace(column, form=GROUPED[decimal])
-            if isinstance(column, Numbers) and (column.form != PLAIN or column.unit or column.percent)
-            else column
-            for column in encoder.columns_
-        )
+        encoder.columns_ = tuple(map(written, encoder.columns_))
 
 
 def columns_read(names: RowNames) -> dict[str, Any]:
@@ -62,11 +64,13 @@ def columns_read(names: RowNames) -> dict[str, Any]:
         column.name
         for column in encoder.columns_
         if not (isinstance(column, Numbers) and column.form == PLAIN and not column.unit and not column.percent)
+        and not getattr(column, "unix", 0)
     ]
     # A column that is learned, too, has gaps.
     ids = {names.column} - {None, *(column.name for column in encoder.columns_)}
     texts += filter(None, [names.column])
-    known = {"texts": texts, "ids": ids, "n_columns": len(encoder.feature_names_in_)}
+    optional = [column.name for column in encoder.columns_ if column.n_missing]
+    known = {"texts": texts, "ids": ids, "optional": optional, "n_columns": len(encoder.feature_names_in_)}
     return {**known, "kept": getattr(encoder, "encoding_", None)}
 
 

@@ -39,12 +39,13 @@ constexpr double LEAST_SPREAD = 1e-14;
 constexpr double LEAST_PIVOT = 1e-9;
 // The gap of an optimum, as a share of the objective; of the largest objective there is, so much is rounding.
 constexpr double OPTIMAL = 1e-7, LARGEST_ROUNDING = 1e-14;
-// A refit's gap, as a share of the objective. Of so few samples its optimum is looked for besides. Where refits have
-// taken many steps each takes a few, times the number of samples.
+// A refit's gap, as a share of the objective. Of so few samples its optimum is looked for besides, after FEW_STEPS a
+// sample, and MORE_STEPS times as many for as long as it is not found; the gap is then SMALL_REFIT_GAP. Where refits
+// have taken many steps, each takes FEW_STEPS a sample.
 constexpr double REFIT_GAP = 1e-6;
 constexpr Index SMALL_REFIT = 300;
 constexpr double SMALL_REFIT_GAP = 1e-10;
-constexpr Index FEW_STEPS = 20;
+constexpr Index FEW_STEPS = 20, MORE_STEPS = 10;
 // A gap of less than this share of what is allowed is none; so many multiplications go into a refit's optimum.
 constexpr double TRIFLE = 1e-7, REFIT_CLIMBING = 2e8;
 
@@ -474,21 +475,30 @@ class Solver {
     if (settled) return at.scores;
     const double objective = objective_of(rest, at), share = size_of(objective) / counted(objective);
     const double rough = found_.optimal ? REFIT_GAP * share : std::max(REFIT_GAP * share, GOAL * wanted_.tol);
-    const double gap = m_ <= SMALL_REFIT ? SMALL_REFIT_GAP * share : rough;
     // Each may take a tenth of a fit's steps, and all together twice as many as one fit; then each a few.
     const Index most = refit_work_ <= 2.0 * wanted_.most_work ? most_steps() / 10 : FEW_STEPS * m_;
-    const Index steps = descended(rest, at, gap, most).steps;
-    refit_work_ += double(m_) * double(steps);
-    found_.refit_steps += steps;
-    at.scores = scores_of(rest, beta_of(rest, at.values));
+    const auto go_down = [&, &rest = rest, &at = at](double gap, Index until) {
+      const Index steps = descended(rest, at, gap, until).steps;
+      refit_work_ += double(m_) * double(steps);
+      found_.refit_steps += steps;
+      at.scores = scores_of(rest, beta_of(rest, at.values));
+    };
     // What was not found for all is not for the rest, and of many samples it would take too long.
-    if (!found_.optimal || m_ > SMALL_REFIT) return at.scores;
-    steady(rest, at);
-    Optimum<double> exact;
-    const States states = states_of(rest, rest.near, seem_merged(rest, at.values));
-    if (!climb(rest, states, REFIT_CLIMBING, exact)) return at.scores;
-    const std::optional<Solution> better = solution_of(rest, exact.at.beta);
-    return better && gap_of(rest, *better) < gap_of(rest, at) ? better->scores : at.scores;
+    const bool optimum = found_.optimal && m_ <= SMALL_REFIT;
+    for (Index until = optimum ? std::min(FEW_STEPS * m_, most) : most;; until = std::min(MORE_STEPS * until, most)) {
+      go_down(rough, until);
+      if (!optimum) return at.scores;
+      steady(rest, at);
+      Optimum<double> exact;
+      const States states = states_of(rest, rest.near, seem_merged(rest, at.values));
+      const bool found = climb(rest, states, REFIT_CLIMBING, exact);
+      if (const auto better = found ? solution_of(rest, exact.at.beta) : std::nullopt;
+          better && gap_of(rest, *better) < gap_of(rest, at))
+        return better->scores;
+      if (until == most) break;
+    }
+    go_down(SMALL_REFIT_GAP * share, most);
+    return at.scores;
   }
 
   Problem problem_;

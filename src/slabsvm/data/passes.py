@@ -1,4 +1,4 @@
-"""Passes over rows that need not fit into memory: all are read once, in stretches, where they are.
+"""Passes over rows that need not fit into memory: each pass reads all rows once, in pieces, in place.
 
 That is in an array, in a memory-mapped file, in CSR rows, or on the workers of a Dask cluster.
 """

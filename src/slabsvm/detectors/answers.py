@@ -1,4 +1,4 @@
-"""Answers of any fitted model, a detector, a pipeline or a search: labels, scores, p-values, and reasons by feature.
+"""Answers of any fitted detector, pipeline or search: labels, scores, p-values, and reasons by feature.
 
 Larger scores are more normal here and in scikit-learn, and less normal in some libraries: which way they run is
 checked here, too.

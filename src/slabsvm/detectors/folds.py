@@ -1,4 +1,4 @@
-"""Scores by folds: what rows score under models of the other folds.
+"""Scores by folds: each row is scored by a model of the other folds.
 
 For detectors whose scores keep their scale where a tenth of the rows is missing.
 """

@@ -1,4 +1,4 @@
-"""The abstract detector of a kernel: what all models that know their samples by a kernel share."""
+"""The abstract kernel detector: what all models share that see their samples through a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A score of a fitted detector by rows that it has not learned, all of them good: for scikit-learn's searches."""
+"""A scorer for scikit-learn's searches that needs no outliers: good rows that a detector has not learned judge it."""
 
 from __future__ import annotations
 

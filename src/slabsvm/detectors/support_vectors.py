@@ -1,4 +1,4 @@
-"""The abstract support vector detector: a program, access to K, a solver, and what is read off the solution.
+"""The abstract support vector detector: its program, its access to K, the solver, and what the solution gives.
 
 A subclass states its Dual, where the solution's offsets put its boundary, and how a row's position along w becomes a
 score.

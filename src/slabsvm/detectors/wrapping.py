@@ -1,4 +1,4 @@
-"""What detectors have in common that are made of another one."""
+"""What detectors that wrap another detector have in common."""
 
 from __future__ import annotations
 

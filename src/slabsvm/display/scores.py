@@ -1,4 +1,4 @@
-"""Pictures of one's own data: where rows lie along w, or in the plane of two features, and where the planes are."""
+"""Pictures of data: where rows and planes lie along w, or in the plane of two features."""
 
 from __future__ import annotations
 

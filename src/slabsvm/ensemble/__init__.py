@@ -1,1 +1,1 @@
-"""AutoDetector, distances from neighbours, and the detector that trims outliers from what it learns."""
+"""AutoDetector, the detector by distances from neighbours, and the one that trims training rows."""

@@ -1,4 +1,4 @@
-"""The one-call default: three readings of one query of neighbours, in two views of the features."""
+"""The default detector: three readings of the nearest rows, in two views of the features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few known outliers: a classifier that tells them from the positives, as a part of the sum of `AutoDetector`.
+"""A few known outliers: a classifier separates them from the positives, as one term of `AutoDetector`'s score.
 
 The classifier learns all known outliers, and in each of ten folds nine tenths of the positives: what it says of the
 others is their left-out score, since each meets the same outliers as new positives will. So positives alone decide what

@@ -1,4 +1,4 @@
-"""The nearest of learned rows, and how far rows are from them.
+"""The nearest learned rows, and the distances from them.
 
 scikit-learn's search by blocks of products says which samples are near: of clusters a million times as far apart as
 they are wide it may miss some. How near they are is computed from differences, which have all their digits. A row's

@@ -1,4 +1,4 @@
-"""More rows than are learned: a sample of them, and scores of all others, wherever they are.
+"""A sample of rows that are too many to learn, and the scores of all others.
 
 Two passes read all rows: one draws the sample, and sees that all values are finite; the other scores the rows that were
 not drawn. Scores are kept, 8 bytes a row, so that the quantile is exact.

@@ -1,4 +1,4 @@
-"""The scales of features: standardised, or their normal scores, where constants have a unit of their own."""
+"""The scales of features: standardised, or normal scores. A constant feature has a unit of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far training rows are from their neighbours in views that have not learned them.
+"""Distances of training rows from their neighbours, in views that have not learned the row itself.
 
 A view knows each row that it was made of. Of 50 rows of 500 features each is the largest in some, where a new row would
 be larger still; a few heavy tails make the deviations of 1,000 rows; among the ranks of one feature each row has its
@@ -19,6 +19,8 @@ from slabsvm.ensemble.scales import constants_unit, masses_of
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 
+# All others weigh at least this share of the whole: what is left beside a greater weight is rounding.
+LEAST_REST = 1e-9
 # A variance of less than this share of the largest square is 0 and rounding, and so is a smaller share of the largest.
 NONE, ROUNDED = 1e-20, 1e-12
 
@@ -54,6 +56,7 @@ class _Ranked:
 
     def __init__(self, X: FloatArray, weights: FloatArray, leaves: FloatArray) -> None:
         self.X, self.leaves, self.total = X, leaves, weights.sum()
+        self.rest = np.maximum(self.total - leaves, LEAST_REST * self.total)
         # Twice the weight below each value, and once that of those which are equal.
         self.masses, self.own = np.empty(X.shape), np.empty(X.shape)
         unit = _deviations(X, weights, leaves)
@@ -63,21 +66,21 @@ class _Ranked:
             equal = np.bincount(place, weights).astype(np.float64)
             self.masses[:, j] = (2.0 * np.cumsum(equal) - equal)[place]
             # A value that no other row has may lie beyond the ends of the others.
-            alone = equal[place] - leaves <= 1e-9 * self.total
+            alone = equal[place] - leaves <= LEAST_REST * self.total
             last, further = len(values) - 1, np.zeros(len(column))
             for end, beside in ((0, min(1, last)), (last, max(last - 1, 0))):
                 outside = alone & (place == end)
                 further[outside] = (column - values[beside])[outside] / unit[outside, j]
-            rank = ndtri((self.masses[:, j] - leaves + 1.0) / (2.0 * (self.total - leaves) + 2.0))
+            rank = ndtri((self.masses[:, j] - leaves + 1.0) / (2.0 * self.rest + 2.0))
             # Where all others have one value, that is no rank.
             self.own[:, j] = np.where(alone & (last == 1), 0.0, rank) + further
 
     def apart(self, rows: slice, near: IndexArray) -> FloatArray:
         """Return the differences of some samples from others, (r, k, d)."""
-        left = self.leaves[rows, None, None]
+        left, rest = self.leaves[rows, None, None], self.rest[rows, None, None]
         own, others = self.X[rows, None], self.X[near]
         masses = self.masses[near] - left * (2.0 * (own < others) + (own == others))
-        return np.asarray(self.own[rows, None] - ndtri((masses + 1.0) / (2.0 * (self.total - left) + 2.0)))
+        return np.asarray(self.own[rows, None] - ndtri((masses + 1.0) / (2.0 * rest + 2.0)))
 
 
 def _deviations(X: FloatArray, weights: FloatArray, leaves: FloatArray) -> FloatArray:
@@ -90,7 +93,7 @@ def _deviations(X: FloatArray, weights: FloatArray, leaves: FloatArray) -> Float
     over = apart / largest
     mean = weights @ over / total
     squares = np.square(over - mean)
-    rest = (total - leaves)[:, None]
+    rest = np.maximum(total - leaves, LEAST_REST * total)[:, None]
     share = leaves[:, None] / rest
     # The variance about the others' mean, which is further from the row than all rows' mean is.
     variance = (weights @ squares) / rest - share * squares - np.square(share) * squares

@@ -33,11 +33,23 @@ N_LINES = 20
 MOST_NAMES = 0.5
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-# Encodings of texts without a mark that are no UTF-8, the likely ones first: where letters stand beside those of ASCII,
-# as in Western and Central Europe; and where whole words are of others.
-MIXED = ("cp1252", "cp1250", "cp850", "mac_roman", "cp1254")
+# Encodings of texts that are no UTF-8 and have no mark: where letters stand beside those of ASCII, by the letters of
+# German, French, Spanish, Portuguese, Italian, Danish and Norwegian, Swedish; Polish, Czech and Slovak, Hungarian,
+# Croatian and Slovenian, Romanian; Turkish; Icelandic. Of two that have as many of a text's letters the first is meant.
+WESTERN = ("cp1252", "cp850", "mac_roman")
+LANGUAGES = (
+    *((WESTERN, some) for some in ("äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü¿¡ªº", "áâãàçéêíóôõúü")),
+    *((WESTERN, some) for some in ("àèéìíîòóùú", "æøåéö", "åäöéü")),
+    *((("cp1250",), some) for some in ("ąćęłńóśźż", "áčďéěíňóřšťúůýžäľĺŕô", "áéíóöőúüű", "čćđšž", "ăâîşţ")),
+    (("cp1254",), "çğıöşüâîû"),
+    (WESTERN, "áðéíóúýþæö"),
+)
+# Quotes, dashes and signs of Windows, which stand beside the letters of all.
+MARKS = b"\x80\x82\x84\x85\x91\x92\x93\x94\x96\x97\xa7\xab\xb0\xb5\xbb".decode("cp1252")
+# Where whole words are of other letters, the likely ones first.
 OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
-BESIDE_ASCII, IN_WORDS = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]"), re.compile(rb"[\x80-\xff]{2,}")
+BESIDE_ASCII = re.compile(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[A-Za-z])")
+IN_WORDS = re.compile(rb"[\x80-\xff]{2,}")
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 STRAY_QUOTE = "line {line:,}: a quote is not closed, or stands inside of a cell"
 _LIMIT = Lock()
@@ -95,7 +107,10 @@ class Records:
         self.separator = separator or ","
         self._file = _Decoded(file, encoding, kept)
         self.encoding = self._file.encoding
-        self._line, self._rest, self._first_name = 1, b"", b""
+        if encoding is None and self.encoding not in ("utf-8", *BOMS.values(), kept):
+            say(f"It is no UTF-8, and is read as {self.encoding}. If letters are wrong, give its --encoding.")
+        self._line, self._rest = 1, b""
+        self._beginnings: tuple[bytes, ...] = ()
         first = self._next()
         if first is None:
             raise TableError("it is empty: there is not even a header. Give a table with a header and rows")
@@ -114,8 +129,10 @@ class Records:
         self.names = names_of_header([*cells[place], *[""] * open_ended], say)
         self._refuse_names(cells[place])
         start = 0 if place == 0 else ends[place - 1]
-        name, mark, _ = first.content[start : ends[place]].lstrip(b"\r\n").partition(self.separator.encode())
-        self._first_name = name + mark
+        name = first.content[start : ends[place]].strip(b"\r\n").partition(self.separator.encode())[0].strip(b'"')
+        mark = self.separator.encode() if len(self.names) > 1 else b""
+        # As it may be written where the header is repeated.
+        self._beginnings = tuple(some + mark for some in (name, b'"' + name + b'"') if name)
         rest = first.content[ends[place] :]
         self._first = Block(rest, 1 + first.content.count(b"\n", 0, ends[place])) if rest else None
 
@@ -246,10 +263,10 @@ class Records:
 
     def _without_header(self, block: Block) -> Block:
         """Return a block without lines that repeat the header; they stay as empty lines, so that numbers are right."""
-        if not self._first_name.endswith(self.separator.encode()) or self._first_name not in block.content:
+        if not any(beginning in block.content for beginning in self._beginnings):
             return block
         lines = block.content.split(b"\n")
-        for place in [place for place, one in enumerate(lines) if one.startswith(self._first_name)]:
+        for place in [place for place, one in enumerate(lines) if one.startswith(self._beginnings)]:
             cells = next(iter(self._reader(lines[place], strict=False)))
             same = sum(
                 cell.strip() == name.encode().decode("latin-1") for cell, name in zip(cells, self.names, strict=False)
@@ -300,6 +317,15 @@ class _Decoded:
         return text.encode() if text or not content else self.read(size)
 
 
+def lines_of(file: BinaryIO, encoding: str | None, kept: str | None) -> Iterator[bytes]:
+    """Give the lines of a text in UTF-8, of one in another encoding; TableError as `Records`."""
+    decoded, rest = _Decoded(file, encoding, kept), b""
+    while content := decoded.read(BLOCK_BYTES):
+        *lines, rest = (rest + content).split(b"\n")
+        yield from lines
+    yield rest
+
+
 def encoding_of(content: bytes, kept: str | None = None) -> str:
     """Return the encoding of a text by its first bytes: UTF-8 where it is that, and otherwise the one that was kept of
     another table, or the likeliest.
@@ -315,14 +341,26 @@ def encoding_of(content: bytes, kept: str | None = None) -> str:
 
 
 def _likely(content: bytes) -> str:
+    text = b"\n".join([line for line in content.split(b"\n") if not line.isascii()][: 50 * N_LINES])
+    beside = BESIDE_ASCII.findall(text)
+    if len(beside) >= len(IN_WORDS.findall(text)):
+        letters = Counter(beside)
+
+        def explained(encoding: str, known: str) -> int:
+            decoded = ((letter.decode(encoding, "ignore").lower(), count) for letter, count in letters.items())
+            known += MARKS if encoding.startswith("cp125") else ""
+            return sum(count for letter, count in decoded if letter in {*known})
+
+        return max(
+            ((encoding, known) for encodings, known in LANGUAGES for encoding in encodings),
+            key=lambda one: explained(*one),
+        )[0]
     from charset_normalizer import from_bytes
 
-    text = b"\n".join([line for line in content.split(b"\n") if not line.isascii()][: 50 * N_LINES])
-    known = MIXED if len(BESIDE_ASCII.findall(text)) >= len(IN_WORDS.findall(text)) else OTHER_SCRIPTS
-    best = from_bytes(text, cp_isolation=list(known), preemptive_behaviour=False).best()
+    best = from_bytes(text, cp_isolation=list(OTHER_SCRIPTS), preemptive_behaviour=False).best()
     # Of several that read the text alike the likeliest.
     alike = () if best is None else {best.encoding, *best.could_be_from_charset}
-    return next((one for one in known if one in alike), known[0])
+    return next((one for one in OTHER_SCRIPTS if one in alike), OTHER_SCRIPTS[0])
 
 
 def place_of_header(cells: Sequence[Sequence[str]]) -> int:

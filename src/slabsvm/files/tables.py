@@ -18,7 +18,16 @@ import numpy as np
 
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
-from slabsvm.files.records import AS_CSV, N_LINES, Block, Records, names_of_header, place_of_header
+from slabsvm.files.records import (
+    AS_CSV,
+    MOST_NAMES,
+    N_LINES,
+    Block,
+    Records,
+    lines_of,
+    names_of_header,
+    place_of_header,
+)
 from slabsvm.runtime.arrays import BoolArray
 from slabsvm.runtime.caller import load
 from slabsvm.tables.cells import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
@@ -66,7 +75,7 @@ for _blank in b" \t:":
 # A larger share of the rows are no totals.
 MOST_TOTALS = 0.05
 # Of a byte, whether it may stand between cells.
-BETWEEN = np.isin(np.arange(256), list(b'\t;|,\r\n"'))
+BETWEEN = np.isin(np.arange(256), list(b' \t;|,\r\n"'))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +95,7 @@ class Reading:
     texts: Collection[str] = ()  # columns whose cells are texts, whatever they look like
     # Columns of texts that name rows: "NA" is a name, and only an empty cell is none
     ids: Collection[str] = ()
+    optional: Collection[str] = ()  # columns that lines of JSON may leave out
     n_columns: int = 0  # the least number of columns of an svmlight file, which states only those that are not 0
     said: list[str] = field(default_factory=list)  # what was left out, or found, as sentences
     found: dict[str, str] = field(default_factory=dict)  # the "encoding"
@@ -98,6 +108,8 @@ class Reading:
             return "csv"
         suffixes = path.suffixes[:-1] if path.suffix.lower() == ".gz" else path.suffixes
         suffix = suffixes[-1].lower() if suffixes else ""
+        if len(suffixes) < len(path.suffixes) and suffix in SUFFIXES["xlsx"]:
+            raise TableError("it is a compressed workbook. Unpack it first")
         for name, known in SUFFIXES.items():
             if suffix in known:
                 return name
@@ -238,7 +250,7 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
 
     if how.decimal == EITHER:
         _keep_thousands(frame, written, records.separator)
-    _keep_zeros(frame, written, content)
+    _keep_zeros(frame, written, content, records.separator)
     # Whole numbers beside gaps are floats of 16 digits, and may have more.
     for name, cells in frame.items():
         if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any():
@@ -273,34 +285,39 @@ def _keep_thousands(frame: Any, written: Callable[..., Any], separator: str) -> 
     forms = (writing_of(some, np.ones(len(some), dtype=np.intp)) for some in firsts)
     if not numbers or not (separator == ";" or any(form is not None and form.form[-2] == "," for form in forms)):
         return
-    # What has one reading in the first rows has one in all.
+    # Where points of the first rows are decimal, all are; where these have none, the others tell.
     for most in (N_FIRST, None):
         if numbers:
             found = written(numbers, most)
-            numbers = [name for name in numbers if _has_two_readings(found[name])]
+            numbers = [name for name in numbers if _has_two_readings(found[name], unmarked=most is not None)]
     for name in numbers:
         frame[name] = found[name]
 
 
-def _has_two_readings(texts: Any) -> bool:
+def _has_two_readings(texts: Any, *, unmarked: bool) -> bool:
+    """Return whether points may stand between thousands, or, if that is asked for too, there are none."""
     counts = texts.value_counts()
     form = writing_of(counts.index.tolist(), counts.to_numpy())
-    return form is not None and (bool(form.other) or form.form != PLAIN)
+    if form is None:
+        return unmarked
+    return bool(form.other) or form.form != PLAIN or (unmarked and not texts.str.contains(".", regex=False).any())
 
 
-def _may_have_leading_zero(content: bytes) -> bool:
+def _may_have_leading_zero(content: bytes, separator: str) -> bool:
     """Return whether a text may have a cell of digits that begins with a zero."""
+    is_between = BETWEEN.copy()
+    is_between[ord(separator)] = True
     letters = np.frombuffer(b"\n" + content + b"\n\n", dtype=np.uint8)
     is_digit = letters - np.uint8(ord("0")) < 10
     zeros = np.flatnonzero((letters[1:-2] == ord("0")) & is_digit[2:-1]) + 1
-    zeros = zeros[BETWEEN[letters[zeros - 1]] & (is_digit[zeros + 2] | BETWEEN[letters[zeros + 2]])]
+    zeros = zeros[is_between[letters[zeros - 1]] & (is_digit[zeros + 2] | is_between[letters[zeros + 2]])]
     return len(zeros) > 0
 
 
-def _keep_zeros(frame: Any, written: Callable[..., Any], content: bytes) -> None:
+def _keep_zeros(frame: Any, written: Callable[..., Any], content: bytes, separator: str) -> None:
     """Make texts of whole numbers of which one has a leading zero, as a postal code has."""
     numbers = [name for name, cells in frame.items() if cells.dtype.kind in "if"]
-    if not numbers or not _may_have_leading_zero(content):
+    if not numbers or not _may_have_leading_zero(content, separator):
         return
     found = written(numbers)
     for name in numbers:
@@ -381,23 +398,44 @@ def _of_batch(batch: Any) -> Any:
 
 
 def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
-    pandas, rows, height = _pandas(), [], PIECE_CELLS // N_LINES
+    rows: list[dict[str, Any]] = []
+    height, names = PIECE_CELLS // N_LINES, dict.fromkeys(how.optional)
     with _opened(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file, how.encoding, how.kept), 1):
             try:
-                row = json.loads(line.decode(how.encoding or "utf-8-sig")) if line.strip() else None
-            except (ValueError, RecursionError, LookupError) as error:
+                row = json.loads(line) if line.strip() else None
+            except (ValueError, RecursionError) as error:
                 raise TableError(f"line {number:,} is no JSON: {_first_line(error)}. Mend it") from error
             if row is None:
                 continue
             if not isinstance(row, dict):
                 raise TableError(f'line {number:,} is no object of JSON, such as {{"a": 1}}. Mend it')
             rows.append(row)
+            names |= dict.fromkeys(row)
             if len(rows) == height:
-                yield pandas.DataFrame.from_records(rows)
+                yield _of_objects(rows, names, how)
                 rows = []
     if rows:
-        yield pandas.DataFrame.from_records(rows)
+        yield _of_objects(rows, names, how)
+
+
+def _of_objects(rows: list[dict[str, Any]], names: Collection[str], how: Reading) -> Any:
+    """Return a table of objects of JSON, some of which lack columns."""
+    table = _pandas().DataFrame.from_records(rows).reindex(columns=list(names))
+    for name, cells in table.items():
+        # Whole numbers beside gaps have become floats, which long ones do not survive.
+        if cells.dtype.kind == "f" and (cells.abs() >= LAST_EXACT).any():
+            table[name] = _pandas().Series([row.get(name) for row in rows], dtype=object)
+    return _with_gaps(table, how)
+
+
+def _with_gaps(table: Any, how: Reading) -> Any:
+    """Return a table in which texts that mean gaps, as in CSV, are gaps, but for names of rows."""
+    for name, cells in table.items():
+        if cells.dtype.kind == "O" or _is_text(cells):
+            is_gap = cells.isin([""] if name in how.ids else GAPS)
+            table[name] = cells.mask(is_gap, None)
+    return table
 
 
 def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
@@ -405,12 +443,15 @@ def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
     load("A workbook of a spreadsheet", "openpyxl", "slabsvm[xlsx]")
     with path.open("rb") as file:
         try:
-            sheets = pandas.read_excel(file, engine="openpyxl", header=None, sheet_name=None, dtype=object)
+            sheets = pandas.read_excel(
+                file, engine="openpyxl", header=None, sheet_name=None, dtype=object, keep_default_na=False
+            )
         except MemoryError:
             raise
         # A workbook is an archive of XML, of which openpyxl believes every word.
         except Exception as error:
             raise TableError(f"it is no workbook (.xlsx), or damaged: {_first_line(error)}. {AS_CSV}") from error
+    sheets = {name: sheet.mask(sheet == "", np.nan) for name, sheet in sheets.items()}
     name = _sheet_of(sheets, how)
     # A formatted sheet has more rows and columns than it has cells.
     cells = sheets[name].dropna(how="all").dropna(axis=1, how="all")
@@ -424,11 +465,16 @@ def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
             how.say(f"The line above the header, {shown(' '.join(filter(None, row)))}, is left out.")
         names = names_of_header(texts[place], how.say)
         place += 1
-    table = cells.iloc[place:].set_axis(names, axis=1).reset_index(drop=True)
-    for column in names:
-        if column in how.texts or column in how.ids:
-            table[column] = table[column].map(_as_text, na_action="ignore")
-    yield table.infer_objects()
+    table = cells.iloc[place:].set_axis(names, axis=1)
+    if how.header:
+        same = sum((table[name] == name).astype(int) for name in names)
+        for row in table.index[same > MOST_NAMES * len(names)].tolist():
+            how.say(f"Row {row + 1:,} of the sheet repeats the header, and is left out.")
+            table = table.drop(index=row)
+    table = table.reset_index(drop=True)
+    for column in set(how.ids) & set(names):
+        table[column] = table[column].map(_as_text, na_action="ignore")
+    yield _with_gaps(table, how).infer_objects()
 
 
 def _as_text(cell: Any) -> str:

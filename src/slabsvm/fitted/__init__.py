@@ -1,1 +1,1 @@
-"""What a detector learns from, what a fit finds, and what is odd about it: values, without estimators."""
+"""Training data, fitted models and diagnoses of fits: values, without estimators."""

@@ -1,4 +1,4 @@
-"""Why a row is where it is: its decision, divided among its features.
+"""Explanations: a row's decision, divided among its features.
 
 Every row's shares add up to its decision_function f. They are measured from a *reference*: what f is at the slab's
 peak, or of a model with one plane what it is at a typical training row. A row that is typical in every way gets typical

@@ -1,4 +1,4 @@
-"""The planes: those of the slab, with its score of how normal rows are along w, and those beside rows that repeat.
+"""The planes of the slab, its two-sided score along w, and planes for rows that repeat.
 
 Positives crowd below the upper plane and have a long tail towards the lower one. Distance from the slab's centre
 would rank half of the typical ones below outliers that are just inside. So each side is measured on its own scale: the

@@ -1,4 +1,4 @@
-"""Which rows are not learned and set the threshold, and which rows are left out by folds.
+"""Which rows set the threshold: rows that are held out, or rows that are left out by folds.
 
 Scores of a threshold's rows come from models that have not learned them: exactly without each row
 (`slabsvm.dual.left_out`), or by one model of the other rows, or by ten models of nine tenths of the rows each.

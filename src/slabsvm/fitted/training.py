@@ -1,4 +1,4 @@
-"""Training rows: where they are read, their weights and groups, and which of them are one sample or leave together.
+"""Training rows: their source, weights and groups, which are equal, and which are left out together.
 
 Sample weights and groups are routed here to detectors of any library: to those who take them, through pipelines, too.
 Rows that need not fit into memory stay where they are, if they can be read there.

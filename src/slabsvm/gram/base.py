@@ -1,4 +1,4 @@
-"""The kernel matrix K of the training samples, as solvers see it, who never see the data: by blocks, or as a matrix."""
+"""The kernel matrix K of the training samples, by blocks or whole: solvers see it, and never the data."""
 
 from __future__ import annotations
 

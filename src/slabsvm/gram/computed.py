@@ -1,4 +1,4 @@
-"""K computed from data: on demand, tile by tile, and never held; with cheap products.
+"""K computed from data on demand, tile by tile, and never held whole; with cheap products.
 
 Where K beta for all m samples costs O(m d), whatever the number of support vectors, a solver need not hold or compute
 columns of K to keep its scores up to date: the blocks of its working sets are enough.

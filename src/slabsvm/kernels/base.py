@@ -1,4 +1,4 @@
-"""What a kernel is: values between rows, sums of them, and what else models need to know.
+"""The interface of a kernel: values between rows, sums of them, and what else models need to know.
 
 `prepare` lays out the rows of a data set once, in the form that blocks are computed from; `block` returns the values
 between some rows and others, as often as needed. A kernel that the user gives as a function is here, too.

@@ -1,4 +1,4 @@
-"""Expansions x -> sum_i c_i k(x_i, x): what a fitted kernel model is, on new rows, and which samples are near these.
+"""Expansions x -> sum_i c_i k(x_i, x): the scores of a fitted kernel model on new rows, and the samples near these.
 
 Each sample's share of the RBF kernel's mass at x, sum_i |c_i| exp(-gamma |x - x_i|^2), is a weight p_i(x), and
 

@@ -1,4 +1,4 @@
-"""Rules that give a row the name of a class, and say whether the name stands.
+"""Rules that give a row the name of a class, or reject it.
 
 A rule has a score for each class, of which the largest is the name, and for each rate of false rejections a level: the
 least score with which the name of a class stands.

@@ -1,1 +1,1 @@
-"""How code runs here: threads, all-or-nothing methods, the line of a warning, libraries of extras."""
+"""How code runs: threads, all-or-nothing methods, the line that a warning points to, libraries of extras."""

@@ -1,4 +1,4 @@
-"""What is said to callers: counted nouns, text for a terminal, warnings at their line, and extras that are missing."""
+"""Messages to callers: counted nouns, text for a terminal, warnings at the caller's line, missing extras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of up to 2,000 samples: one call of the core goes from K to the optimum, and leaves rows or groups out.
+"""The solver for up to 2,000 samples: one call of the core finds the optimum, and the scores without each row or group.
 
 The core descends, finds the optimum by pivoting, and reads left-out scores off the optimum's table
 (docs/developers/method.md). The duality gap is computed here, by other code, from the multipliers that it returns.

@@ -1,4 +1,4 @@
-"""The working set: which samples may become support vectors or violate optimality, and what a fit keeps of their K."""
+"""The working set: samples that may become support vectors or violate optimality, and the part of K that is kept."""
 
 from __future__ import annotations
 

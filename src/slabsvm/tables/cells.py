@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
-from slabsvm.tables.numbers import PLAIN, as_number, is_placeholder, read_numbers, writing_of
+from slabsvm.tables.numbers import PLAIN, as_number, is_placeholder, read_again, read_numbers, writing_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -32,6 +32,8 @@ MOST_GAPS = 5
 LAST_EXACT = 2**53
 # Below or above what could be measured, as <5.
 LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]")
+# A fraction that is zero.
+ZEROS = re.compile(r"(?<=\d)[.,]0{1,2}$")
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
@@ -96,6 +98,7 @@ class Cells:
     missing: BoolArray  # (n,): cells that are empty, whose values mean nothing; places are then -1
     # The different texts, in the order of their first rows, or all objects; None of numbers and moments
     levels: npt.NDArray[np.object_] | None = None
+    zoned: bool = False  # whether moments have a zone
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
 
     @property
@@ -124,7 +127,9 @@ class Cells:
             numbers = [number for text in gaps if (number := as_number(text)) is not None]
             is_gap = np.isin(self.values, numbers) if self.values.dtype.kind in "fiu" else False
             return replace(self, missing=self.missing | is_gap)
-        kept = np.array([str(level).strip() not in gaps for level in self.levels.tolist()], dtype=bool)
+        texts = [str(level).strip() for level in self.levels.tolist()]
+        # -9999,0 is the number -9999.
+        kept = np.array([text not in gaps and ZEROS.sub("", text) not in gaps for text in texts], dtype=bool)
         values = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[self.values]
         levels = self.levels[kept]
         if set(map(type, levels.tolist())) <= {str}:
@@ -179,7 +184,8 @@ class Cells:
         """
         learned = "booleans" if boolean else "numbers"
         if self.levels is not None:
-            reader = _booleans if boolean else partial(read_numbers, form=form, unit=unit)
+            numbers = read_numbers if learning else read_again
+            reader = _booleans if boolean else partial(numbers, form=form, unit=unit)
             cells = self.read(reader, learned, learning=learning, changed=partial(_changed, form=form, unit=unit))
         elif self.values.dtype.kind in NUMERIC:
             values = self.values.astype(np.float64, copy=False)
@@ -241,11 +247,15 @@ class Cells:
             return self.error(what, row, remedy=remedy)
         names = list(dict.fromkeys(str(level).strip() for level in levels))
         if len(names) <= MOST_GAPS:
-            cure = "Mend the cell, say that such cells are empty (gaps),"
+            cure = "Mend the cell, say that such cells are empty (gaps), or that the column holds names (categories)"
             remedy = ("gaps", ",".join(map(quoted, names)))
+        elif 2 * len(self.levels) < len(self.values):
+            cure = "Mend the cells, or say that the column holds names (categories)"
+            remedy = ("categories", quoted(self.name))
         else:
-            cure, remedy = "Mend the cells,", ("categories", quoted(self.name))
-        what = f"{shown(first)} stands among {learned}{more}. {cure} or that the column holds names (categories)"
+            # Of categories hardly one would be met again.
+            cure, remedy = "Mend the cells, or leave the column out (drop)", ("drop", quoted(self.name))
+        what = f"{shown(first)} stands among {learned}{more}. {cure}"
         return self.error(what, row, remedy=remedy)
 
     def error(self, what: str, row: int | None = None, *, remedy: tuple[str, str] | None = None) -> TableError:
@@ -259,10 +269,13 @@ def _changed(texts: list[str], form: str, unit: str) -> Cure | None:
     if found is None:
         return None
     if found.unit and found.unit != unit:
-        before = f"{shown(unit)} before" if unit else "none before"
-        return f"The unit has changed: it is {shown(found.unit)}, and was {before}. Give the numbers in that", None
+        was, cure = (shown(unit), f"Give the numbers in {shown(unit)}") if unit else ("none", "Give them without it")
+        return f"The unit has changed: it is {shown(found.unit)}, and was {was}. {cure}", None
     if found.form == form:
         return None
+    if form[-2] in (found.form[-2], found.other[-2:-1]):
+        cure = "Its mark may stand between thousands, or be the decimal one, and was neither in the learned table"
+        return f"{cure}. Say which mark is the decimal one (decimal)", ("decimal", form[-2])
     cure = f"The decimal mark has changed: numbers are written as {found.form}, and were as {form}"
     if form == PLAIN and found.form[-2] == ",":
         return f"{cure}. Say so (decimal)", ("decimal", ",")
@@ -345,18 +358,19 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     if is_text(column):
         codes, levels = column.factorize()
         return Cells(name, codes.astype(np.intp), codes < 0, np.asarray(levels.to_numpy(), dtype=object))
-    said = str(column.dtype)
+    said, zoned = str(column.dtype), False
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     if said.startswith("datetime64") and hasattr(column, "dt"):
         # Moments with a zone are instants.
         zone = getattr(column.dt, "tz", None)
         column = column.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else column
+        zoned = zone is not None
     values = np.asarray(column.to_numpy())
     if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
         # Beside gaps integers have become floats, which have fewer digits.
         values = np.array(column.to_list(), dtype=object)
     found = _cells(name, values, np.asarray(gaps.to_numpy(), dtype=bool))
-    return replace(found, categorical=said.startswith(("category", "Categorical", "Enum")))
+    return replace(found, zoned=zoned, categorical=said.startswith(("category", "Categorical", "Enum")))
 
 
 def is_text(column: Any) -> bool:

@@ -113,7 +113,8 @@ class Numbers(Column):
             names = [text for text in texts.tolist() if isinstance(text, str)]
             percent = "%" in "".join(names)
             if percent:
-                _refuse_two_percents(cells, names)
+                how = "Write the sign behind all, or leave the column out (drop)"
+                _refuse_two_percents(cells, names, how, ("drop", quoted(cells.name)))
         first, last = np.quantile(found, WITHIN).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
             edges = np.linspace(first, last, N_BINS + 1) if first < last else np.array([low])
@@ -139,6 +140,9 @@ class Numbers(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of float64."""
+        if self.percent and cells.levels is not None:
+            names = [text for text in cells.levels.tolist() if isinstance(text, str)]
+            _refuse_two_percents(cells, names, "Write the sign behind it, as in the learned table")
         return cells.numbers(boolean=self.boolean, form=self.form, unit=self.unit)
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
@@ -164,17 +168,19 @@ class Numbers(Column):
         return Described(kind, f"{low} to {high}, median {median}", LEARNED)
 
     def written(self, number: float, digits: int) -> str:
-        """Return a number with some digits, a percent as one."""
-        return f"{100 * number:.{digits}g}%" if self.percent else f"{number:.{digits}g}"
+        """Return a number with some digits, a percent as one, with the decimal mark of the table."""
+        text = f"{100 * number:.{digits}g}%" if self.percent else f"{number:.{digits}g}"
+        return text.replace(".", ",") if self.form[-2] == "," else text
 
     def doubt(self, n_rows: int) -> str:
         """Return what is doubtful where some cells may have a code for "no value"; "" where none does."""
         del n_rows
         if self.code is None:
             return ""
+        where = "and nothing else" if self.constant else "which is far from all its other numbers"
         return (
-            f"Column {shown(self.name)} holds {self.code:g}, which is far from all its other numbers. If it means that "
-            f"there is no value, say so (gaps): {self.code:g}"
+            f"Column {shown(self.name)} holds {self.code:g}, {where}. If it means that there is no value, say so "
+            f"(gaps): {self.code:g}"
         )
 
     def mark(self) -> str:
@@ -185,13 +191,12 @@ class Numbers(Column):
         return self.form[-2] if has_fractions and not self.percent else ""
 
 
-def _refuse_two_percents(cells: Cells, texts: Sequence[str]) -> None:
+def _refuse_two_percents(cells: Cells, texts: Sequence[str], cure: str, remedy: tuple[str, str] | None = None) -> None:
     """Refuse numbers beyond 1 beside percents: 6.25 may be 6.25 % or 625 %."""
     texts = [text for text in texts if "%" not in text and not is_placeholder(text)]
     for text, number in zip(texts, read_numbers(texts, cells_form(texts)), strict=True):
         if abs(number) > 1.0:
-            what = f"{shown(text)} stands among percents. Write the sign behind all, or leave the column out (drop)"
-            raise cells.error(what, remedy=("drop", quoted(cells.name)))
+            raise cells.error(f"{shown(text)} has no percent sign, and stands among percents. {cure}", remedy=remedy)
 
 
 def cells_form(texts: Sequence[str]) -> str:
@@ -201,11 +206,15 @@ def cells_form(texts: Sequence[str]) -> str:
 
 
 def code_of(numbers: FloatArray) -> float | None:
-    """Return the least or the largest of some numbers if it is all nines, or -1 beside none below 0, and far away."""
+    """Return the least or the largest of some numbers if it is all nines and far away, or is below 0 and all there is;
+    None for others.
+    """
     for code in (float(numbers.min()), float(numbers.max())):
         others = numbers[numbers != code]
-        if not len(others) or not NINES.fullmatch(f"{code:g}"):
+        if not NINES.fullmatch(f"{code:g}"):
             continue
+        if not len(others):
+            return code if code < 0 else None
         span = float(others.max() - others.min())
         if float(np.abs(others - code).min()) > max(FAR * span, abs(code) / 2):
             return code

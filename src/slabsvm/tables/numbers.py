@@ -22,8 +22,8 @@ from slabsvm.tables.letters import Letters, Shape
 # Thousands by nothing, comma, point, blank and apostrophe, and the decimal mark. Earlier ones are tried first.
 FORMS = ("1234.5", "1234,5", "1,234.5", "1.234,5", "1 234,5", "1 234.5", "1'234.5", "1'234,5")
 PLAIN = FORMS[0]
-# Hours, minutes and seconds, or hours and minutes, as a number of seconds.
-DURATION = "h:mm:ss"
+# Hours, minutes and seconds, and hours and minutes, as a number of seconds.
+DURATION, HOURS = "h:mm:ss", "h:mm"
 DURATIONS = re.compile(r"\s*(-)?(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?\s*")
 NAMES_OF_DURATIONS = re.compile(r"dur|elapsed|laufzeit|runtime|length|dauer|lap|wait", re.IGNORECASE)
 # The form with marks between thousands, by the decimal mark.
@@ -101,14 +101,35 @@ def read_numbers(values: Sequence[Any], form: str = PLAIN, unit: str = "") -> Fl
     return found
 
 
+def read_again(values: Sequence[Any], form: str = PLAIN, unit: str = "") -> FloatArray:
+    """Return the number of each value as `read_numbers`, in the form of a column that was learned; marks between
+    thousands are new where the learned numbers were small.
+
+    1,200 may be 1.2, too: it is 1200 beside a cell with the learned decimal mark, and NaN where there is none.
+    """
+    found = read_numbers(values, form, unit)
+    unread = np.flatnonzero(np.isnan(found)).tolist()
+    if form not in ("1234.5", "1234,5") or not unread:
+        return found
+    thousands, decimal = _marks(GROUPED[form[-2]])
+    known = any(
+        isinstance(value, str) and decimal in value and not isnan(number)
+        for value, number in zip(values, found.tolist(), strict=True)
+    )
+    for place, number in zip(unread, read_numbers([values[at] for at in unread], GROUPED[decimal], unit), strict=True):
+        if known or decimal in (text := str(values[place])) or text.count(thousands) > 1:
+            found[place] = number
+    return found
+
+
 def numbers_of(texts: Sequence[str] | Letters, form: str = PLAIN, unit: str = "") -> FloatArray:
     """Return the number of each text, (n,) float64, in a form, with a unit or without; NaN where it is none.
 
-    (197.06), 197.06- and -197.06 are alike, and 5 % is .05.
+    (197.06), 197.06-, 197.06- EUR and -197.06 are alike, and 5 % is .05.
     """
     letters = texts if isinstance(texts, Letters) else Letters.of(texts)
-    if form == DURATION:
-        return np.array([_seconds(DURATIONS.fullmatch(text)) for text in letters.texts()])
+    if form in (DURATION, HOURS):
+        return np.array([_seconds(DURATIONS.fullmatch(text), form) for text in letters.texts()])
     found = np.full(len(letters), np.nan)
     for shape in letters.shapes:
         found[shape.places] = _of_shape(shape, form, unit)
@@ -153,7 +174,7 @@ def _parts(text: str, form: str, unit: str) -> Parts | None:
     if found is None or _valid(form).fullmatch(found["core"]) is None:
         return None
     around = found.groupdict("")
-    signs = "".join(around.get(name, "") for name in ("open", "sign", "second", "minus"))
+    signs = "".join(around.get(name, "") for name in ("open", "sign", "second", "third", "minus"))
     return Parts(*found.span("core"), signs in ("(", "-"), bool(around["percent"])) if len(signs) < 2 else None
 
 
@@ -173,8 +194,8 @@ def _with_single_blanks(text: str) -> str:
     return re.sub("  +", " ", text.translate(ALIKE).strip(" "))
 
 
-def _seconds(found: re.Match[str] | None) -> float:
-    if found is None:
+def _seconds(found: re.Match[str] | None, form: str) -> float:
+    if found is None or (found[4] is None) != (form == HOURS):
         return np.nan
     minus, hours, minutes, seconds = found.groups()
     total = 3600.0 * int(hours) + 60.0 * int(minutes) + float((seconds or "0").replace(",", "."))
@@ -197,6 +218,14 @@ def are_durations(name: str, texts: Sequence[str]) -> bool:
 def _marks(form: str) -> tuple[str, str]:
     """Return the mark between thousands, "" for none, and the decimal mark of a form."""
     return form[1].strip("2"), form[-2]
+
+
+def with_decimal(form: str, decimal: str) -> str:
+    """Return a form with this decimal mark; blanks and apostrophes stay between its thousands."""
+    thousands, mark = _marks(form)
+    if mark == decimal:
+        return form
+    return GROUPED[decimal] if thousands in ("", decimal) else f"1{thousands}234{decimal}5"
 
 
 def _number(form: str) -> str:
@@ -223,8 +252,8 @@ def _wrapped(unit: str | None) -> re.Pattern[str]:
     before = MONEY if unit is None else re.escape(unit) if is_money else ""
     behind = f"{MONEY}|{UNIT}" if unit is None else re.escape(unit)
     return re.compile(
-        rf" *(?P<open>\()? *(?P<sign>[-+])? *{_optional('before', before)}(?P<second>[-+])? *(?P<core>{CORE}) *"
-        rf"{_optional('behind', behind)}(?P<minus>[-+])? *(?P<percent>%)? *(?(open)\)) *"
+        rf" *(?P<open>\()? *(?P<sign>[-+])? *{_optional('before', before)}(?P<second>[-+])? *(?P<core>{CORE})"
+        rf"(?P<third>-)? *{_optional('behind', behind)}(?P<minus>[-+])? *(?P<percent>%)? *(?(open)\)) *"
     )
 
 
@@ -279,14 +308,18 @@ def writing_of(texts: Sequence[str] | Letters, counts: IndexArray | None = None)
     other = ""
     if best in ("1234.5", "1234,5"):
         other = GROUPED["," if best == "1234.5" else "."]
-        # What has one reading in the first texts has one in all.
-        if not all(_may_be_grouped(some, best, other, unit) for some in everywhere):
+        # Where the first texts speak against it, all do.
+        if any(_may_be_grouped(some, best, other, unit) is False for some in everywhere[:-1]) or not _may_be_grouped(
+            everywhere[-1], best, other, unit
+        ):
             other = ""
     return Writing(best, unit, other)
 
 
-def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool:
-    """Return whether marks that are read as decimal ones may stand between thousands, too."""
+def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool | None:
+    """Return whether marks that are read as decimal ones may stand between thousands, too; None where there are none
+    and no number that would have one.
+    """
     is_marked, numbers = False, []
     for shape in letters.shapes:
         found = _of_shape(shape, form, unit)
@@ -297,4 +330,6 @@ def _may_be_grouped(letters: Letters, form: str, other: str, unit: str) -> bool:
         marked = _marks(form)[1] in shape.example
         is_marked |= marked
         numbers += [] if marked else [float(np.nanmax(np.abs(found)))]
-    return is_marked and max(numbers, default=0.0) < FIRST_GROUPED
+    if max(numbers, default=0.0) >= FIRST_GROUPED:
+        return False
+    return is_marked or None

@@ -18,12 +18,15 @@ from slabsvm.tables.columns import Categories, Column, Described, Numbers
 from slabsvm.tables.letters import Letters
 from slabsvm.tables.numbers import (
     DURATION,
+    DURATIONS,
     GROUPED,
+    HOURS,
     MOST_NUMBERS,
     N_FIRST,
     PLAIN,
     Writing,
     are_durations,
+    as_number,
     numbers_of,
     writing_of,
 )
@@ -39,6 +42,8 @@ SPELLINGS = 10
 NAMES_OF_IDENTIFIERS = re.compile(
     r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$"
 )
+# The index of a table, as pandas and `names_of_header` call it, whose numbers follow each other.
+UNNAMED = re.compile(r"Unnamed: \d+|column \d+")
 # Whole numbers of which one has a leading zero, as a postal code: names.
 LEADING_ZERO = re.compile(r"\s*0\d")
 # Identifiers have no more words.
@@ -93,7 +98,8 @@ class Undecided:
 
     def error(self) -> TableError:
         """Return what is doubtful."""
-        text = next(text for text in self.cells.present.tolist() if self.mark in text).strip()
+        texts = (text for text in self.cells.present.tolist() if isinstance(text, str))
+        text = next(text for text in texts if self.mark in text).strip()
         forms = {form[-2]: form for form in (self.writing.form, self.writing.other)}
         point, comma = (f"{numbers_of([text], forms[mark], self.writing.unit)[0]:.12g}" for mark in ".,")
         what = (
@@ -169,7 +175,7 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
         case "time":
             return _times(cells, rules)
         case "text":
-            return _texts(cells.texts(), rules)
+            return _texts(cells, rules)
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
 
 
@@ -201,12 +207,13 @@ def _numbers_at_once(cells: Cells, letters: Letters, writing: Writing) -> Number
 
 def _times_at_once(cells: Cells, letters: Letters, rules: Rules) -> Times | None:
     try:
-        cells.values[~cells.missing], day_first = seconds_of(letters, day_first=rules.day_first)
+        moments = seconds_of(letters, day_first=rules.day_first)
     except AmbiguousError:
         return None
-    if np.isnan(cells.present).any():
+    if np.isnan(moments.seconds).any() or len(np.unique(moments.zoned)) > 1:
         return None
-    found = Times.of_seconds(cells, rules.times, day_first)
+    cells.values[~cells.missing] = moments.seconds
+    found = Times.of_seconds(cells, rules.times, moments.day_first, zoned=bool(moments.zoned[0]))
     return found if found.parts else None
 
 
@@ -242,26 +249,46 @@ def decided(
 
 def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     """Return numbers or times that are written as texts, or categories."""
+    found, cells = cells, cells.texts()
     levels = cells.present.tolist()
     if _are_codes(levels):
         return _categories(cells, kept=True)
-    if len(levels) > 1 and (writing := writing_of(levels, cells.counts)) is not None:
-        return _written(cells, writing, kept=cells.name in rules.keep)
+    if len(levels) > 1 and (writing := _writing(found)) is not None:
+        if writing == Writing(PLAIN) and cells.name not in rules.keep and _names_rows(cells):
+            return LeftOut(cells.name, int(cells.missing.sum()), "identifier", _examples(levels), "--keep takes it")
+        return Undecided(found, writing) if writing.other else Numbers.learned(found, boolean=False, writing=writing)
     if are_durations(cells.name, levels):
-        return Numbers.learned(cells, boolean=False, writing=Writing(DURATION))
+        return Numbers.learned(cells, boolean=False, writing=Writing(_duration(cells)))
     if looks_like_times(levels):
         return _times(cells, rules)
     return _categories(cells, kept=cells.name in rules.keep)
 
 
-def _written(cells: Cells, writing: Writing, *, kept: bool) -> Column | LeftOut | Undecided:
-    """Return numbers that are written as texts, unless they are identifiers, or can be read in two ways."""
-    if writing == Writing(PLAIN) and not kept and _names_rows(cells):
-        examples = _examples(cells.present.tolist())
-        return LeftOut(cells.name, int(cells.missing.sum()), "identifier", examples, "--keep takes it")
-    if writing.other:
-        return Undecided(cells, writing)
-    return Numbers.learned(cells, boolean=False, writing=writing)
+def _writing(cells: Cells) -> Writing | None:
+    """Return how most cells are written as numbers: as texts, of which numbers beside them tell nothing; None where
+    most are no numbers.
+    """
+    levels, counts = cells.present.tolist(), cells.counts
+    are_texts = np.array([isinstance(level, str) for level in levels], dtype=bool)
+    if are_texts.all():
+        return writing_of(levels, counts)
+    n_numbers = sum(as_number(level) is not None for level in cells.present[~are_texts])
+    found = writing_of(cells.present[are_texts].tolist(), counts[are_texts])
+    return found or (Writing(PLAIN) if n_numbers > MOST_NUMBERS * counts.sum() else None)
+
+
+def _duration(cells: Cells) -> str:
+    """Return the form of durations, all of which have seconds, or none; TableError otherwise."""
+    found = [match for text in cells.present.tolist() if (match := DURATIONS.fullmatch(text)) is not None]
+    long, short = ([match for match in found if (match[4] is None) == bare] for bare in (False, True))
+    if not (long and short):
+        return DURATION if long else HOURS
+    first, second = short[0][2], short[0][3]
+    what = (
+        f"{shown(short[0][0].strip())} stands beside {shown(long[0][0].strip())}, and may be {first} h {second} min or "
+        f"{first} min {second} s. Write all as h:mm:ss, or leave the column out (drop)"
+    )
+    raise cells.error(what, remedy=("drop", quoted(cells.name)))
 
 
 def _names_rows(cells: Cells) -> bool:
@@ -284,7 +311,8 @@ def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
     else:
         whole = present if present.dtype.kind in "iu" else present[:0]
     if not kept and not boolean and len(whole):
-        looks_named = NAMES_OF_IDENTIFIERS.search(cells.name) and len(whole) == len(cells.missing)
+        is_index = UNNAMED.fullmatch(cells.name) is not None and (np.diff(whole) == 1).all()
+        looks_named = (NAMES_OF_IDENTIFIERS.search(cells.name) or is_index) and len(whole) == len(cells.missing)
         named = looks_named and len(np.unique(whole)) == len(whole)
         if named or _too_long(whole, len(present)):
             how = "--keep takes it" if named else "--categories takes it as names"

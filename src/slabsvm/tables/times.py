@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import date, time
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import decimal
 
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.runtime.arrays import FloatArray
-from slabsvm.tables.cells import Cells, Cure
+from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.tables.cells import Cells, Cure, quoted
 from slabsvm.tables.columns import LEARNED, Column, Described, Encoded
 from slabsvm.tables.letters import Letters, Shape
 
@@ -40,12 +40,12 @@ MOMENT = re.compile(
     r"\s*(?:(?:(?P<iso>\d{4}([-/.])\d{1,2}\2\d{1,2})|(?P<other>\d{1,2}([-/.])\d{1,2}\4(?:\d{4}|\d{2})))"
     r"(?:[ T,]+(?=\d)|\s*$))?"
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
-    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|(?P<zone>[+-]\d\d:?\d\d))?)?\s*"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d|(?(iso)[+-]\d\d|(?!)))?)?\s*"
 )
 # So many texts tell that a column holds times.
 FIRST = 20
-# A number that begins a date and is a year.
-FIRST_YEAR = 1000
+# A number that begins a date and is a year. Years of two digits are from 1969 to 2068, as POSIX has it.
+FIRST_YEAR, FIRST_OF_CENTURY = 1000, 69
 # Unix times from 2001 to 2065 are told by the names of their columns.
 FIRST_UNIX, LAST_UNIX = 1e9, 3e9
 NAMES_OF_TIMES = re.compile(
@@ -65,8 +65,16 @@ class AmbiguousError(ValueError):
     """A date of which nothing tells whether the day or the month comes first: its text."""
 
 
-def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> tuple[FloatArray, bool]:
-    """Return seconds since 1970 of texts or times, (n,), NaN for no moment, and whether days come first.
+class Moments(NamedTuple):
+    """What texts say."""
+
+    seconds: FloatArray  # (n,): since 1970, NaN for no moment
+    day_first: bool | None  # whether days come first; None where each date begins with its year
+    zoned: BoolArray  # (n,): which have a zone
+
+
+def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> Moments:
+    """Return the moments of texts or times, (n,).
 
     Moments with a zone are instants; others are of the clock that wrote them. Where day_first is None, numbers that are
     no month tell it, or points between the parts; AmbiguousError where nothing does.
@@ -76,21 +84,22 @@ def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> tu
         values = Letters.of([*map(_written_plainly, texts)])
     first, second, third, hour, minute, second_, pointed, zone = _fields(values)
     iso = first >= FIRST_YEAR
-    if day_first is None:
+    if day_first is None and (~iso & (first > 0)).any():
         sure = ~iso & (np.fmax(first, second) > 12)
         open_ = ~iso & (first != second) & (np.fmin(first, second) >= 1) & ~(pointed > 0)
         if open_.any() and not sure.any():
             raise AmbiguousError(values.text(int(open_.argmax())))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
-    year = np.where(iso, first, np.where(third < 100, 2000 + third, third))
+    short = np.where(third < FIRST_OF_CENTURY, 2000 + third, 1900 + third)
+    year = np.where(iso, first, np.where(third < 100, short, third))
     month, day = (second, first) if day_first else (first, second)
     month, day = np.where(iso, second, month), np.where(iso, third, day)
     fine = (month >= 1) & (month <= 12) & (day >= 1) & (hour <= 24) & (minute < 60) & (second_ <= 60)
     months = np.where(fine, 12 * (year - 1970) + month - 1, 0).astype("M8[M]")
     days = months.astype("M8[D]") + np.where(fine, day - 1, 0).astype("m8[D]")
     fine &= days.astype("M8[M]") == months
-    seconds = days.astype(np.int64) * DAY + hour * 3600 + minute * 60 + second_ - zone
-    return np.where(fine, seconds, np.nan), day_first
+    seconds = days.astype(np.int64) * DAY + hour * 3600 + minute * 60 + second_ - np.nan_to_num(zone)
+    return Moments(np.where(fine, seconds, np.nan), day_first, ~np.isnan(zone))
 
 
 def is_unix(name: str, numbers: npt.NDArray[Any]) -> bool:
@@ -104,7 +113,8 @@ def is_unix(name: str, numbers: npt.NDArray[Any]) -> bool:
 
 def _fields(letters: Letters) -> Fields:
     """Return three numbers of a date, hour, minute and second, whether points part the date, and seconds of the zone: 8
-    of (n,), or NaN. One text of each shape is matched, and all of them are read by the places of its digits.
+    of (n,), or NaN, as where there is no zone. One text of each shape is matched, and all are read by the places of its
+    digits.
     """
     fields = np.full((8, len(letters)), np.nan)
     for shape in letters.shapes:
@@ -133,10 +143,10 @@ def _read(found: re.Match[str], shape: Shape) -> Fields:
     )
     if found["half"]:
         hour = hour % 12 + 12 * found["half"].lower().startswith("p")
-    zone = none
-    if text := found["zone"]:
+    zone = none if found["zone"] else np.full(len(none), np.nan)
+    if (text := found["zone"] or "")[:1] in ("+", "-"):
         start, end = found.span("zone")
-        zone = 3600 * shape.number(start + 1, start + 3) + 60 * shape.number(end - 2, end)
+        zone = 3600 * shape.number(start + 1, start + 3) + 60 * shape.number(start + 3, end)
         zone = -zone if text[0] == "-" else zone
     return [*parts, hour, minute, second, none + ("." in written), zone]
 
@@ -145,7 +155,8 @@ def _read(found: re.Match[str], shape: Shape) -> Fields:
 class Times(Column):
     """A column of moments."""
 
-    day_first: bool  # whether 05/01/2024 is in January
+    day_first: bool | None  # whether 05/01/2024 is in January; None where nothing was written like that
+    zoned: bool  # whether moments have a zone
     # Seconds since 1970: the first and the last that were learned
     start: float
     end: float
@@ -159,17 +170,23 @@ class Times(Column):
         if cells.levels is None and cells.values.dtype.kind != "M":
             unix = 1000 if cells.present.min() >= 1000 * FIRST_UNIX else 1
         try:
-            cells, day_first = _moments(cells, day_first, unix, learning=True)
+            cells, day_first, zoned = _moments(cells, day_first, unix)
         except AmbiguousError as error:
-            what = (
-                f"{str(error)!r} may be {_read_as(error, 'day')} or {_read_as(error, 'month')}, and no other date "
-                "tells which. Say what comes first (day-first), or (month-first)"
+            how = "no other date tells which. Say what comes first (day-first), or (month-first)"
+            raise cells.error(_two_readings(error, how), remedy=("day-first", "")) from error
+        if zoned.any() and not zoned[~cells.missing].all():
+            row = int((~zoned & ~cells.missing).argmax())
+            raise cells.error(
+                "it has no zone, and others have one. Write all alike, or leave the column out (drop)",
+                row,
+                remedy=("drop", quoted(cells.name)),
             )
-            raise cells.error(what, remedy=("day-first", "")) from error
-        return cls.of_seconds(cells, asked, day_first, unix)
+        return cls.of_seconds(cells, asked, day_first, zoned=bool(zoned.any()), unix=unix)
 
     @classmethod
-    def of_seconds(cls, cells: Cells, asked: Iterable[str], day_first: bool, unix: int = 0) -> Times:
+    def of_seconds(
+        cls, cells: Cells, asked: Iterable[str], day_first: bool | None, *, zoned: bool, unix: int = 0
+    ) -> Times:
         """Return what cells of seconds since 1970 say."""
         seconds = cells.present
         start, end = float(seconds.min()), float(seconds.max())
@@ -182,6 +199,7 @@ class Times(Column):
             name=cells.name,
             n_missing=int(cells.missing.sum()),
             day_first=day_first,
+            zoned=zoned,
             start=start,
             end=end,
             parts=tuple(parts),
@@ -195,7 +213,17 @@ class Times(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of seconds since 1970."""
-        return _moments(cells, self.day_first, self.unix, learning=False)[0]
+        try:
+            found, _, zoned = _moments(cells, self.day_first, self.unix, learned=True)
+        except AmbiguousError as error:
+            how = "the dates that were learned begin with their years. Write it as before"
+            raise cells.error(_two_readings(error, how)) from error
+        changed = (zoned != self.zoned) & ~found.missing
+        if changed.any():
+            was, now = ("had a zone", "has none") if self.zoned else ("had no zone", "has one")
+            row = int(changed.argmax())
+            raise cells.error(f"the moments that were learned {was}, and this {now}. Write it as before", row)
+        return found
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
@@ -219,16 +247,22 @@ class Times(Column):
         return Described("Unix time" if self.unix else "time", f"{_written(self.start)} to {_written(self.end)}", done)
 
 
-def _read_as(error: AmbiguousError, first: str) -> str:
-    """Return the date of a text whose day or month comes first."""
-    seconds, _ = seconds_of([str(error)], day_first=first == "day")
-    return str(np.datetime64(int(seconds[0]), "s").astype("M8[D]"))
+def _two_readings(error: AmbiguousError, how: str) -> str:
+    """Return what a date may be, and how that is not known, and what to do."""
+    day, month = (
+        str(np.datetime64(int(seconds_of([str(error)], day_first=one).seconds[0]), "s").astype("M8[D]"))
+        for one in (True, False)
+    )
+    return f"{str(error)!r} may be {day} or {month}, and {how}"
 
 
-def _moments(cells: Cells, day_first: bool | None, unix: int, *, learning: bool) -> tuple[Cells, bool]:
-    """Return cells of seconds since 1970, and whether days come first, which is found where it is None."""
+def _moments(
+    cells: Cells, day_first: bool | None, unix: int, *, learned: bool = False
+) -> tuple[Cells, bool | None, BoolArray]:
+    """Return cells of seconds since 1970, whether days come first, and which have a zone, of (n,)."""
     if cells.values.dtype.kind == "M":
-        return replace(cells, values=cells.values.astype(np.int64).astype(np.float64)), False
+        seconds = cells.values.astype(np.int64).astype(np.float64)
+        return replace(cells, values=seconds), None, np.full(len(seconds), cells.zoned)
     if cells.levels is None:
         if not unix:
             raise cells.error("it holds numbers, where the model learned times. Write them as in the learned table")
@@ -236,15 +270,19 @@ def _moments(cells: Cells, day_first: bool | None, unix: int, *, learning: bool)
         if len(present) and not FIRST_UNIX <= present.max() / unix < 1000 * FIRST_UNIX:
             was, now = ("seconds", "milliseconds") if unix == 1 else ("milliseconds", "seconds")
             raise cells.error(f"its Unix times are in {now}, or none, and were in {was}. Give them in {was}")
-        return replace(cells, values=np.where(cells.missing, np.nan, cells.values / float(unix))), False
-    seconds, found = seconds_of(cells.levels.tolist(), day_first=day_first)
-    changed = partial(_changed, day_first=found)
-    return cells.read(lambda _: seconds, "times", learning=learning, changed=changed), found
+        seconds = np.where(cells.missing, np.nan, cells.values / float(unix))
+        return replace(cells, values=seconds), None, np.zeros(len(seconds), dtype=bool)
+    if unix:
+        raise cells.error("it holds texts, where the model learned Unix times. Write them as in the learned table")
+    found = seconds_of(cells.levels.tolist(), day_first=day_first)
+    changed = partial(_changed, day_first=found.day_first if learned else None)
+    read = cells.read(lambda _: found.seconds, "times", learning=not learned, changed=changed)
+    return read, found.day_first, np.append(found.zoned, False)[cells.values]
 
 
-def _changed(texts: list[str], day_first: bool) -> Cure | None:
+def _changed(texts: list[str], day_first: bool | None) -> Cure | None:
     """Return that the order of day and month has changed, where it has."""
-    if not texts or np.isnan(seconds_of(texts, day_first=not day_first)[0]).any():
+    if day_first is None or not texts or np.isnan(seconds_of(texts, day_first=not day_first).seconds).any():
         return None
     before, now = ("day", "month") if day_first else ("month", "day")
     return f"The {now} comes first in it, and the {before} did in the learned table. Write dates as before", None
