@@ -1,11 +1,6 @@
-"""Rows in groups: how near left-out scores are to refits, what recall rows of new groups keep, and what groups cost.
+"""Rows in groups: what recall rows of new groups keep, and what groups cost.
 
     python benchmarks/groups.py [--only WORD] [--output FILE.json]
-
-Refits: 60 problems, 12 with each of five kernels (10 to 40 groups of one to six rows, near each other by .03
-or .3 of what parts groups; epsilon 0, .2, 2/3 and 1.5; gamma .02 to 2). Every group that has a support vector is left
-out in turn and the model refitted to a relative gap of 1e-11, with the boxes of the others unchanged. Errors are in
-units of the standard deviation of the exact scores of the same model.
 
 Recall: groups of normal rows around normal centres, new rows each of a group of its own, models at their defaults, each
 with and without groups; and digits with copies that are shifted by a pixel, of which each image is a group.
@@ -25,20 +20,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from leave_one_out import SETTINGS, left_out, refitted_scores
-from slabsvm import SVDD, AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.dual.program import Dual, one_class_slab
-from slabsvm.dual.solution import Status
-from slabsvm.kernels import NAMED
-from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers.small import Leaving
+from slabsvm import AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM
 
-EXACT = 1e-6
-N_PROBLEMS = 12
 MODELS = {
     "slab": OneClassSlabSVM(),
     "one-class SVM": OneClassSVM(),
-    "SVDD": SVDD(),
     "kernel density": KernelDensityDetector(),
     "AutoDetector": AutoDetector(),
     "conformal": ConformalDetector(OneClassSVM(), alpha=0.1),
@@ -49,56 +35,6 @@ N_DRAWS = 8
 # Rows and groups of the fits that are timed; of so many rows before, so that all is imported.
 COSTS = ((1000, 20), (1000, 200), (2000, 4), (2000, 20), (5000, 20), (5000, 200), (10_000, 8), (10_000, 100))
 N_BEFORE = 500
-
-
-def problem(kernel: str, seed: int) -> tuple[Dual, np.ndarray, list[np.ndarray]]:
-    """Return a dual with its K, and the samples of each group."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 7, int(rng.integers(10, 41)))
-    centres = rng.gamma(16.0, 1 / 4, (len(sizes), int(rng.choice([2, 5, 20]))))
-    X = np.repeat(centres, sizes, axis=0)
-    X = np.abs(X + rng.choice([0.03, 0.3]) * rng.normal(size=X.shape))
-    made = RBF(float(rng.choice([0.02, 0.2, 2.0]))) if kernel == "rbf" else NAMED[kernel]()
-    nu_lower, nu_upper, epsilon = SETTINGS[seed % 4]
-    dual = one_class_slab(np.ones(len(X)), nu_lower, nu_upper, epsilon)
-    return dual, made(X, X), np.split(np.arange(len(X)), np.cumsum(sizes)[:-1])
-
-
-def distribution(kernel: str) -> Record:
-    """Return the distribution of the errors over the rows of all groups that hold a plane."""
-    by_groups, by_rows, one, other, problems, groups_left = [], [], [], [], 0, 0
-    for seed in range(N_PROBLEMS):
-        dual, K, groups = problem(kernel, seed)
-        solution, by_group = left_out(dual, K, Leaving(groups=[(group, group) for group in groups]))
-        if solution.status is Status.DEGENERATE:
-            continue
-        exact, found = solution.scores.copy(), solution.scores.copy()
-        left = np.split(by_group.scores, np.cumsum([len(group) for group in groups])[:-1])
-        held = np.zeros(len(K), dtype=bool)
-        for group, scores in zip(groups, left, strict=True):
-            if (solution.multipliers[:, group] > 0).any():
-                exact[group], found[group], held[group] = refitted_scores(dual, K, group), scores, True
-                groups_left += 1
-        problems += 1
-        alone = left_out(dual, K, Leaving(np.zeros(len(K))))[1].scores
-        by_groups.append(np.abs(found - exact)[held] / exact.std())
-        by_rows.append(np.abs(alone - exact)[held] / exact.std())
-        one.append((found[held] - exact.mean()) / exact.std())
-        other.append((exact[held] - exact.mean()) / exact.std())
-    errors, alone = np.concatenate(by_groups), np.concatenate(by_rows)
-    return {
-        "section": "refits",
-        "label": kernel,
-        "problems": problems,
-        "groups": groups_left,
-        "share_exact": float((errors < EXACT).mean()),
-        "median": float(np.median(errors)),
-        "p90": float(np.quantile(errors, 0.9)),
-        "p99": float(np.quantile(errors, 0.99)),
-        "correlation": float(np.corrcoef(np.concatenate(one), np.concatenate(other))[0, 1]),
-        "rows_median": float(np.median(alone)),
-        "rows_p90": float(np.quantile(alone, 0.9)),
-    }
 
 
 def drawn(setting: tuple[int, int, int, float], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -155,8 +91,6 @@ def cost(name: str, n_rows: int, n_groups: int) -> Record:
 
 
 def cases(_: Options) -> Iterator[Case]:
-    for kernel in NAMED:
-        yield kernel, partial(distribution, kernel)
     for label in (*(f"cloud {number + 1}" for number in range(len(CLOUDS))), "digits, shifted"):
         for name in MODELS:
             yield f"{label}, {name}", partial(recall, name, label)
@@ -166,14 +100,6 @@ def cases(_: Options) -> Iterator[Case]:
 
 
 REPORT = tables(
-    Table(
-        "kernel | problems | groups | exact | median | 90 % | 99 % | correlation | single rows left out: median | 90 %",
-        (
-            "{label} | {problems} | {groups} | {share_exact:.0%} | {median:.2g} | {p90:.2g} | {p99:.2g} "
-            "| {correlation:.3f} | {rows_median:.2g} | {rows_p90:.2g}"
-        ).format_map,
-        section="refits",
-    ),
     Table(
         "data | model | asked | without groups | with groups | +-",
         "{data} | {model} | {asked:.2f} | {rows:.3f} | {by_groups:.3f} | {error:.3f}".format_map,

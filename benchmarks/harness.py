@@ -8,7 +8,6 @@ so that `--read` prints them again. benchmarks/README.md says what all benchmark
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import platform
@@ -19,16 +18,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
+from importlib.metadata import version
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
-from joblib import Parallel, cpu_count, delayed
-
-import slabsvm
+from joblib import Parallel, delayed
 
 Record = dict[str, Any]
 Document = dict[str, Any]
@@ -38,25 +35,29 @@ Case = tuple[str, Callable[[], Record | Iterable[Record]]]
 
 # The tables of a page stand between these.
 MARKS = ("<!-- tables -->", "<!-- end of tables -->")
-JOBS = {"--jobs": {"type": int, "default": cpu_count(), "help": "processes [%(default)s]"}}
+ARGUMENTS: dict[str, Mapping[str, Any]] = {
+    "--only": {"default": "", "metavar": "WORD", "help": "measure the cases whose label contains this"},
+    "--read": {"action": "store_true", "help": "print the tables of the records there are"},
+    "--output": {"type": Path, "metavar": "FILE", "help": "of records, instead of results/"},
+    "--page": {"type": Path, "help": "put the tables into this page, between its marks"},
+    "--jobs": {"type": int, "default": 1, "help": "processes; with several, times are those of a busy machine"},
+    "--data": {
+        "type": Path,
+        "metavar": "DIR",
+        "default": os.environ.get("SLABSVM_DATA") or None,
+        "help": "folder that holds letter/letter-recognition.data and tabular/ [$SLABSVM_DATA]",
+    },
+}
 
 
 @dataclass(frozen=True)
 class Benchmark:
     """What is measured, and how it is shown.
 
-    Attributes
-    ----------
-    script, text : str
-        `__file__` and `__doc__` of the benchmark. results/ beside the script holds its records; the text is its help.
-    cases : function of the options that gives the cases
-    report : function of the document that gives the tables as Markdown
-    document : function of all records that gives the fields to write
-    keys : tuple of str
-        Fields that name a record. Where there are any, --only replaces its records in the file and keeps the others.
-    whole : function of the options, whether these measure all that is published
-    arguments : mapping of further arguments to what `ArgumentParser.add_argument` takes
-    packages : tuple of str, what is needed besides the tests' packages
+    `script` is the benchmark's `__file__`, beside which results/ holds its records, and `text` its `__doc__`, the help.
+    `document` makes of all records the fields to write. `keys` are the fields that name a record: where there are any,
+    --only replaces its records in the file and keeps the others. `whole` says whether options measure all that is
+    published. `arguments` are what `ArgumentParser.add_argument` takes, besides those of all benchmarks.
     """
 
     script: str
@@ -67,7 +68,6 @@ class Benchmark:
     keys: tuple[str, ...] = ()
     whole: Callable[[Options], bool] = lambda _: True
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    packages: tuple[str, ...] = ()
 
     def main(self) -> Document:
         """Measure, write and print as the command line says; return what was measured, or read."""
@@ -82,11 +82,7 @@ class Benchmark:
     def options(self) -> Options:
         formatter = argparse.RawDescriptionHelpFormatter
         parser = argparse.ArgumentParser(description=self.text, formatter_class=formatter)
-        parser.add_argument("--only", default="", metavar="WORD", help="measure the cases whose label contains this")
-        parser.add_argument("--read", action="store_true", help="print the tables of the records there are")
-        parser.add_argument("--output", type=Path, metavar="FILE", help="of records, instead of results/")
-        parser.add_argument("--page", type=Path, help="put the tables into this page, between its marks")
-        for name, how in self.arguments.items():
+        for name, how in {**ARGUMENTS, **self.arguments}.items():
             parser.add_argument(name, **how)
         options = parser.parse_args()
         published = Path(self.script).parent / "results" / f"{Path(self.script).stem}.json"
@@ -97,9 +93,9 @@ class Benchmark:
 
     def measured(self, options: Options) -> Document:
         """Measure the cases, write the document where it is to be written, and return what was measured."""
-        machine, begin = described(self.packages), time.perf_counter()
+        machine, begin = described(), time.perf_counter()
         records: list[Record] = []
-        for label, seconds, some in run(self.cases(options), options.only, getattr(options, "jobs", 1)):
+        for label, seconds, some in run(self.cases(options), options.only, options.jobs):
             print(f"{label}: {seconds:.1f} s", file=sys.stderr, flush=True)
             records += some
         if not records:
@@ -118,15 +114,16 @@ class Benchmark:
         return found
 
 
-def described(packages: Iterable[str]) -> Record:
+def described() -> Record:
     """Return what the machine is and which versions measure."""
-    modules = [np, scipy, sklearn, slabsvm, *(importlib.import_module(package) for package in packages)]
+    packages = {"scikit-learn": "sklearn", "scikit-image": "skimage"}
+    packages |= {name: name for name in ("numpy", "scipy", "pandas", "pyod", "slabsvm")}
     return {
         "system": platform.system(),
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        **{module.__name__: module.__version__ for module in modules},
+        **{module: version(name) for name, module in packages.items() if find_spec(module)},
     }
 
 
@@ -217,14 +214,9 @@ def means(records: Iterable[Record], by: Iterable[str], measured: Iterable[str])
 
 @dataclass(frozen=True)
 class Table:
-    """Records in rows; heads and cells are divided by " | ".
+    """Records of a section, or all, in rows; heads and cells are divided by " | ".
 
-    Attributes
-    ----------
-    head : str
-    row : function of a record that gives its cells
-    align : str, a letter l or r for each column; by default all but the first are numbers, on the right
-    section : str or None, of the records to show; all by default
+    `align` has a letter l or r for each column; by default all but the first are numbers, on the right.
     """
 
     head: str

@@ -1,6 +1,6 @@
 """What a few known outliers are worth to AutoDetector, beside two-class classifiers of the same rows, and the rate.
 
-    python benchmarks/known_outliers.py --data DIR [--draws N] [--rivals N] [--only WORD] [--jobs N]
+    python benchmarks/known_outliers.py --data DIR [--only WORD] [--jobs N]
     python benchmarks/known_outliers.py --read [--page docs/results/known-outliers.md]
 
 "labels": of each of the 81 tables (benchmarks/tabular.py) at most 800 training rows are learned. The anomalies among
@@ -11,7 +11,7 @@ the test rows are divided at random into halves: known outliers come from the on
 "open set": of Letter 13 classes are positives, 2,000 rows of them; some rows of one other class are known outliers, and
 the rows of the 12 others, never labelled, are judged.
 
-"rate": the share of 4,000 new positives that is accepted, less `expected_recall_`, the mean of --rates draws. Known
+"rate": the share of 4,000 new positives that is accepted, less `expected_recall_`, the mean of 40 draws. Known
 outliers are as the positives are, moved in each feature by a number of standard deviations: by 0 they are positives
 that were labelled by mistake.
 """
@@ -35,17 +35,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from harness import JOBS, Benchmark, Case, Document, Options, Record, table
-from samples import DATA, letters, read_table, table_files
+from harness import Benchmark, Case, Document, Options, Record, table
+from samples import letters, read_table, table_files
 from slabsvm import AutoDetector, FitWarning
 from slabsvm.ensemble.known import OutlierClassifier
 
 LABELS = (1, 5, 10, 25)
-DRAWS = {
-    "--draws": {"type": int, "default": 10, "metavar": "N", "help": "draws of rows [%(default)s]"},
-    "--rivals": {"type": int, "default": 10, "metavar": "N", "help": "draws that rivals learn, too [%(default)s]"},
-    "--rates": {"type": int, "default": 40, "metavar": "N", "help": "draws of each rate [%(default)s]"},
-}
+# Draws of rows, those that rivals learn, too, and draws of each rate.
+N_DRAWS, N_OF_RIVALS, N_OF_RATES = 3, 1, 40
 LEARNED, JUDGED = 800, 500
 OURS, ALONE, RANKS = "AutoDetector", "extra trees", "rank average"
 RIVALS: dict[str, ClassifierMixin] = {
@@ -174,10 +171,10 @@ def open_set(rows: np.ndarray, classes: np.ndarray, draw: int) -> Iterator[Recor
         }
 
 
-def rate(one: Rate, n_draws: int) -> Record:
+def rate(one: Rate) -> Record:
     """Return by how much more is accepted than expected, the mean of draws and its standard error."""
     less = []
-    for draw in range(n_draws):
+    for draw in range(N_OF_RATES):
         rng = np.random.default_rng(draw)
         positives = SHAPES[one.shape](rng, (one.rows + N_NEW, one.features))
         X, new = positives[: one.rows], positives[one.rows :]
@@ -195,39 +192,30 @@ def rate(one: Rate, n_draws: int) -> Record:
         "labels": one.labels,
         "outliers": COPIES if one.shift is None else f"{one.shape}, {one.shift:+g}",
         "classifier": "" if one.classifier is None else type(one.classifier).__name__,
-        "draws": n_draws,
+        "draws": N_OF_RATES,
         "less": round(float(np.mean(less)), 4),
-        "error": round(float(np.std(less, ddof=1) / n_draws**0.5), 4),
+        "error": round(float(np.std(less, ddof=1) / N_OF_RATES**0.5), 4),
     }
 
 
 def report(document: Document) -> str:
     """Return the tables of what was measured."""
-    records = document["records"]
-    parts = []
-    for section, shown in (("labels", of_labels), ("open set", of_open_set), ("rate", of_rates)):
-        some = [record for record in records if record["section"] == section]
-        parts += [shown(some)] if some else []
-    return "\n\n".join(parts)
+    shown = {"labels": of_labels, "open set": of_open_set, "rate": of_rates}
+    of = {section: [record for record in document["records"] if record["section"] == section] for section in shown}
+    return "\n\n".join(shown[section](some) for section, some in of.items() if some)
 
 
 def of_rates(records: list[Record]) -> str:
-    names = ("features", "rows", "labels", "outliers", "classifier")
-    rows = [
-        f"{' | '.join(str(record[name]) for name in names)} | {record['less']:+.3f} ({record['error']:.3f})"
-        for record in records
-    ]
+    row = "{features} | {rows} | {labels} | {outliers} | {classifier} | {less:+.3f} | {error:.3f}".format_map
     draws = " and ".join(str(n) for n in sorted({record["draws"] for record in records}))
-    head = "features | rows | known outliers | from | classifier | accepted less expected (standard error)"
-    return table(f"{head}, {draws} draws", rows, "rrrllr")
+    head = "features | rows | known outliers | from | classifier"
+    return table(f"{head} | accepted less expected ({draws} draws) | standard error", map(row, records), "rrrllrr")
 
 
 def by_table(records: list[Record], value: Any) -> np.ndarray:
     """Return the mean of a value over the draws of each table."""
-    found: dict[str, list[float]] = {}
-    for record in records:
-        found.setdefault(record["table"], []).append(value(record))
-    return np.array([np.mean(values) for values in found.values()])
+    of = {record["table"]: [value(r) for r in records if r["table"] == record["table"]] for record in records}
+    return np.array([np.mean(values) for values in of.values()])
 
 
 def of_labels(records: list[Record]) -> str:
@@ -237,18 +225,17 @@ def of_labels(records: list[Record]) -> str:
             some = [record for record in records if record["labels"] == count and way in record["auroc"]]
             if not some:
                 continue
-            n_tables, n_draws = len({r["table"] for r in some}), len({r["draw"] for r in some})
             gain = by_table(some, lambda r, way=way: r["auroc"][way] - r["unlabelled"])
-            kept = ""
+            kept = " | "
             if way == OURS:
                 after, before = (by_table(some, itemgetter(name)).mean() for name in ("recall", "recall_unlabelled"))
-                kept = f"{after:.3f} ({before:.3f})"
+                kept = f"{after:.3f} | {before:.3f}"
             rows.append(
-                f"{count} | {way} | {n_tables} x {n_draws} | {gain.mean():+.3f} ({gain.std() / len(gain) ** 0.5:.3f}) "
+                f"{count} | {way} | {len(gain)} | {gain.mean():+.3f} | {gain.std() / len(gain) ** 0.5:.3f} "
                 f"| {(gain < -LOST).mean():.0%} | {gain.min():+.3f} | {kept}"
             )
-    head = "known outliers | way | tables x draws | AUROC less the unlabelled (standard error) | worse | worst | recall"
-    return table(head, rows, "rlrrrrr")
+    head = "known outliers | way | tables | AUROC less the unlabelled | standard error | worse | worst"
+    return table(f"{head} | recall | without labels", rows, "rlrrrrrrr")
 
 
 def of_open_set(records: list[Record]) -> str:
@@ -265,21 +252,16 @@ def of_open_set(records: list[Record]) -> str:
 
 def cases(options: Options) -> Iterator[Case]:
     files, found = table_files(options), letters(options)
-    for draw in range(options.draws):
+    for draw in range(N_DRAWS):
         for file in files:
-            yield f"labels, {draw}: {file.stem}", partial(labels, file, draw, draw < options.rivals)
+            yield f"labels, {draw}: {file.stem}", partial(labels, file, draw, draw < N_OF_RIVALS)
         if found:
             yield f"open set, {draw}", partial(open_set, *found, draw)
     for one in RATES:
-        yield f"rate, {one}", partial(rate, one, options.rates)
+        yield f"rate, {one}", partial(rate, one)
 
+
+KEYS = ("section", "table", "draw", "labels", "features", "rows", "outliers", "classifier")
 
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        keys=("section", "table", "draw", "labels", "features", "rows", "outliers", "classifier"),
-        arguments=DATA | DRAWS | JOBS,
-    ).main()
+    Benchmark(__file__, __doc__, cases, report, keys=KEYS).main()

@@ -1,12 +1,12 @@
 """Awkward rows: how far the recall of new rows is from the expected one, and what a fit costs.
 
-    python benchmarks/layouts.py [--only "recall, AutoDetector, 300 rows"] [--rows N ...] [--draws N]
+    python benchmarks/layouts.py [--only "recall, AutoDetector, 300 rows"]
     python benchmarks/layouts.py --read --page docs/developers/layouts.md
 
 Each layout is a function that draws rows of one kind: drawn again they are new rows of the same kind. Recall: of each
 of some draws a model learns 50, 100 or 300 rows (KernelPCADetector 200), and its `expected_recall_` is taken from the
-share that it accepts of 4,000 fresh ones. Time: processor time of one thread to learn 4,000 rows (KernelPCADetector
-1,000) and to score as many others, the lesser of two turns. Models are at their defaults. All but AutoDetector learn
+share that it accepts of 4,000 fresh ones. Time: processor time of one thread in which AutoDetector learns
+4,000 rows and scores as many others, the lesser of two turns. Models are at their defaults. All but AutoDetector learn
 standardised rows: by means and deviations of 2,000 other rows, since a scaler that learns from the rows which are left
 out knows them, and no left-out score does.
 
@@ -25,16 +25,14 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from harness import JOBS, Benchmark, Case, Document, Options, Record, table
+from harness import Benchmark, Case, Document, Options, Record, table
 from slabsvm import AutoDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 Array = np.ndarray
 Layout = Callable[[np.random.Generator, int], Array]
 
 N_DRAWS, N_NEW, N_SCALED = 30, 4000, 2000
-RECALL_ROWS, TIME_ROWS = (50, 100, 300), (4000,)
-# Its matrices and folds cost the cube of the rows.
-OF_KERNEL_PCA = {"recall": (200,), "time": (1000,)}
+RECALL_ROWS, KERNEL_PCA_ROWS, TIMED_ROWS = (50, 100, 300), (200,), 4000
 # Further than this the expected recall is off; where no fit warned, it should be within three standard errors.
 OFF, ERRORS = 0.015, 3
 # Layouts that are nearer than this are named, and have no row of their own.
@@ -169,12 +167,12 @@ def drawn(layout: str, model: str, generator: np.random.Generator, *counts: int)
     return [others.transform(some) for some in rows]
 
 
-def recall(layout: str, model: str, n_rows: int, n_draws: int) -> Record:
+def recall(layout: str, model: str, n_rows: int) -> Record:
     """Return the recall of new rows and the expected one, the means over draws."""
     found, expected, warned = [], [], 0
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for seed in range(n_draws):
+        for seed in range(N_DRAWS):
             rows, new = drawn(layout, model, np.random.default_rng(seed), n_rows, N_NEW)
             detector = MODELS[model][1]().fit(rows)
             found.append(float((detector.predict(new) == 1).mean()))
@@ -186,24 +184,24 @@ def recall(layout: str, model: str, n_rows: int, n_draws: int) -> Record:
         "layout": layout,
         "model": model,
         "rows": n_rows,
-        "draws": n_draws,
+        "draws": N_DRAWS,
         "found": round(float(np.mean(found)), 4),
         "expected": round(float(np.mean(expected)), 4),
         "less": round(float(less.mean()), 4),
-        "error": round(float(less.std(ddof=1) / np.sqrt(n_draws)), 4),
+        "error": round(float(less.std(ddof=1) / np.sqrt(N_DRAWS)), 4),
         "warned": warned,
     }
 
 
-def cost(layout: str, model: str, n_rows: int) -> Record:
-    """Return the seconds of processor time to learn some rows, and to score as many others."""
-    rows, new = drawn(layout, model, np.random.default_rng(0), n_rows, n_rows)
+def cost(layout: str) -> Record:
+    """Return the seconds of processor time in which AutoDetector learns some rows, and scores as many others."""
+    rows, new = drawn(layout, "auto", np.random.default_rng(0), TIMED_ROWS, TIMED_ROWS)
     taken = []
     with threadpool_limits(limits=1):
         # The first turn imports.
         for _ in range(2):
             begin = time.process_time()
-            detector = MODELS[model][1]().fit(rows)
+            detector = AutoDetector().fit(rows)
             fitted = time.process_time()
             detector.predict(new)
             taken.append((fitted - begin, time.process_time() - fitted))
@@ -211,25 +209,21 @@ def cost(layout: str, model: str, n_rows: int) -> Record:
     return {
         "kind": "time",
         "layout": layout,
-        "model": model,
-        "rows": n_rows,
+        "model": "auto",
+        "rows": TIMED_ROWS,
         "features": rows.shape[1],
         "fit": float(f"{fit:.3g}"),
         "score": float(f"{score:.3g}"),
     }
 
 
-def cases(options: Options) -> Iterator[Case]:
-    for kind, default in (("recall", RECALL_ROWS), ("time", TIME_ROWS)):
-        for model in MODELS:
-            usual = OF_KERNEL_PCA[kind] if model == "kernel PCA" else default
-            for n_rows in options.rows or usual:
-                for layout in LAYOUTS:
-                    label = f"{kind}, {MODELS[model][0]}, {n_rows} rows: {layout}"
-                    if kind == "recall":
-                        yield label, partial(recall, layout, model, n_rows, options.draws)
-                    else:
-                        yield label, partial(cost, layout, model, n_rows)
+def cases(_: Options) -> Iterator[Case]:
+    for model, (name, _) in MODELS.items():
+        for n_rows in KERNEL_PCA_ROWS if model == "kernel PCA" else RECALL_ROWS:
+            for layout in LAYOUTS:
+                yield f"recall, {name}, {n_rows} rows: {layout}", partial(recall, layout, model, n_rows)
+    for layout in LAYOUTS:
+        yield f"time, {layout}", partial(cost, layout)
 
 
 def report(document: Document) -> str:
@@ -237,19 +231,14 @@ def report(document: Document) -> str:
     recalls = [record for record in records if record["kind"] == "recall"]
     times = [record for record in records if record["kind"] == "time"]
     parts = [summary(recalls), by_layout(recalls)] if recalls else []
-    if times:
-        parts.append(costs(times))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, costs(times)] if times else parts)
 
 
 def columns(records: list[Record]) -> dict[tuple[str, int], dict[str, Record]]:
     """Return the records of each model and number of rows, by layout."""
     found: dict[tuple[str, int], dict[str, Record]] = {}
-    for model in MODELS:
-        for n_rows in sorted({record["rows"] for record in records}):
-            some = [record for record in records if (record["model"], record["rows"]) == (model, n_rows)]
-            if some:
-                found[model, n_rows] = {record["layout"]: record for record in some}
+    for record in sorted(records, key=lambda one: ([*MODELS].index(one["model"]), one["rows"])):
+        found.setdefault((record["model"], record["rows"]), {})[record["layout"]] = record
     return found
 
 
@@ -281,12 +270,8 @@ def by_layout(records: list[Record]) -> str:
     ]
     names = " | ".join(f"{MODELS[model][0]}, {n_rows:,}" for model, n_rows in shown)
     others = "; ".join(layout for layout in LAYOUTS if layout not in off)
-    return "\n\n".join(
-        [
-            table(f"accepted less expected | {names}", rows),
-            f"Within {NEAR} and {ERRORS} standard errors for each of these models: {others}.",
-        ]
-    )
+    shown_table = table(f"accepted less expected | {names}", rows)
+    return f"{shown_table}\n\nWithin {NEAR} and {ERRORS} standard errors for each of these models: {others}."
 
 
 def is_beyond(record: Record) -> bool:
@@ -302,29 +287,15 @@ def difference(record: Record) -> str:
 
 
 def costs(records: list[Record]) -> str:
-    """Return the seconds of each model: the median of the layouts, and the layout that takes longest."""
+    """Return the seconds: the median of the layouts, and the layout that takes longest."""
     rows = []
-    for (model, n_rows), of_layouts in columns(records).items():
-        for key, name in (("fit", "learn"), ("score", "score")):
-            seconds = {layout: record[key] for layout, record in of_layouts.items()}
-            slowest = max(seconds, key=seconds.__getitem__)
-            median = np.median([*seconds.values()])
-            begin = f"{MODELS[model][0]} | {name} {n_rows:,} rows"
-            rows.append(f"{begin} | {median:.2f} | {seconds[slowest]:.2f} | {slowest}")
-    return table("model | seconds to | median | most | of", rows, align="llrrl")
+    for key, name in (("fit", "learn"), ("score", "score")):
+        seconds = {record["layout"]: record[key] for record in records}
+        slowest = max(seconds, key=seconds.__getitem__)
+        median = np.median([*seconds.values()])
+        rows.append(f"{name} {TIMED_ROWS:,} rows | {median:.2f} | {seconds[slowest]:.2f} | {slowest}")
+    return table("AutoDetector's seconds to | median | most | of", rows, align="lrrl")
 
 
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        keys=("kind", "layout", "model", "rows"),
-        whole=lambda options: options.draws == N_DRAWS and not options.rows,
-        arguments={
-            "--rows": {"type": int, "nargs": "+", "metavar": "N", "help": "learn so many rows"},
-            "--draws": {"type": int, "default": N_DRAWS, "help": "for recall, at least 2 [%(default)s]"},
-            "--jobs": {**JOBS["--jobs"], "default": 1},
-        },
-    ).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("kind", "layout", "model", "rows")).main()

@@ -21,9 +21,10 @@ checked.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -36,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from harness import Benchmark, Case, Document, Options, Record, means, table
-from samples import DATA, has_letter, letters
+from samples import has_letter, letters
 from slabsvm import ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier, metrics
 from slabsvm.openset.rules import confidences
 
@@ -56,10 +57,15 @@ N_DRAWS, N_KNOWN, N_UNKNOWN, N_LEARNED, UNKNOWN = 5, 13, (4, 8, 13), 16_000, "?"
 # Per variance and feature, as gamma="scale": of known letters, held out of 5,000 rows in three draws, an SVC of 1, 2
 # and 4 named .952, .954 and .948 rightly.
 SVC_GAMMA = 2.0
-RATES_SHOWN = (0.05, 0.1)
+RATE, MEASURED = 0.05, ("auroc", "f1", "rejected")
 SECTIONS = ("rates", "beside", "unknown letters", "classes")
 KEYS = ("section", "data", "model", "alpha", "draw", "name", "unknown", "classes")
 CLASS_COUNTS = (50, 100, 200, 400, 1000)
+Array = np.ndarray
+# How sure a fitted classifier is of each class of rows.
+Sure = Callable[[Any, Array], Array]
+# Classes, how sure a method is of each, and the p-value of the name that it gives.
+Answers = tuple[Array, Array, Array]
 
 
 def known_classes(options: Options) -> Iterator[tuple[str, np.ndarray]]:
@@ -87,26 +93,22 @@ def rejections(rows: np.ndarray, seed: int) -> dict[str, np.ndarray]:
 def rates(name: str, rows: np.ndarray) -> list[Record]:
     """Return the mean rate of false rejections over all splits, with its band."""
     splits = [rejections(rows, seed) for seed in range(N_SPLITS)]
-    return [
-        {"section": "rates", "data": name, "model": model, "alpha": alpha}
-        | kept(np.mean([split[model] for split in splits], axis=0)[place], alpha, (N_TRAINING - 1) // 2, N_SPLITS)
-        for model in MODELS
-        for place, alpha in enumerate(ALPHAS)
-    ]
+    found = []
+    for model in MODELS:
+        what = {"section": "rates", "data": name, "model": model}
+        found += kept(what, [split[model] for split in splits], (N_TRAINING - 1) // 2)
+    return found
 
 
-def kept(rate: float, alpha: float, calibration: int, n_splits: int) -> Record:
-    """Return a rate, its band, and whether it is within."""
-    half = half_width(alpha, calibration, n_splits)
-    record = {"rate": float(rate), "low": alpha - half, "high": alpha + half}
-    return {key: round(value, 4) for key, value in record.items()} | {"within": bool(abs(rate - alpha) <= half)}
-
-
-def half_width(alpha: float, calibration: int, n_splits: int) -> float:
-    """Return the half width of the band of the mean rate."""
-    own_chance = alpha * (1 - alpha) / (calibration + 2)
-    variance = own_chance + (alpha * (1 - alpha) - own_chance) / N_NEW
-    return float(norm.ppf(0.5 + COVERAGE / 2) * np.sqrt(variance / n_splits))
+def kept(what: Record, of_splits: list[np.ndarray], calibration: int) -> Iterator[Record]:
+    """Give the mean rate at each alpha, its band, and whether it is within."""
+    for alpha, rate in zip(ALPHAS, np.mean(of_splits, axis=0), strict=True):
+        own_chance = alpha * (1 - alpha) / (calibration + 2)
+        variance = own_chance + (alpha * (1 - alpha) - own_chance) / N_NEW
+        half = float(norm.ppf(0.5 + COVERAGE / 2) * np.sqrt(variance / len(of_splits)))
+        band = {"rate": float(rate), "low": alpha - half, "high": alpha + half}
+        rounded = {key: round(value, 4) for key, value in band.items()}
+        yield what | {"alpha": alpha} | rounded | {"within": bool(abs(rate - alpha) <= half)}
 
 
 def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels: np.ndarray) -> list[Record]:
@@ -122,71 +124,29 @@ def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels
             joint = OpenSetClassifier(detector, classifier=both, random_state=seed)
             p = joint.fit(rows[training], labels[training]).p_values(rows[new]).max(axis=1)
             of_splits.append((p[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0))
-        found += [
-            {"section": "beside", "data": name, "model": model, "beside": beside, "alpha": alpha}
-            | kept(rate, alpha, n_training // 2, N_JOINT_SPLITS)
-            for alpha, rate in zip(ALPHAS, np.mean(of_splits, axis=0), strict=True)
-        ]
+        what = {"section": "beside", "data": name, "model": model, "beside": beside}
+        found += kept(what, of_splits, n_training // 2)
     return found
 
 
-class Rival:
-    """A closed-set classifier whose surest confidence is thresholded at a rate by p-values of held-out rows.
-
-    Parameters
-    ----------
-    classifier : classifier
-    sure : function of the fitted classifier and rows that gives how sure it is of each class
-    """
-
-    def __init__(self, classifier, sure) -> None:
-        self.classifier, self.sure = make_pipeline(StandardScaler(), classifier), sure
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Rival:
-        learned, held = next(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
-        self.classifier.fit(X[learned], y[learned])
-        self.held_out = np.sort(self.sure(self.classifier, X[held]).max(axis=1))
-        self.classes_ = self.classifier.classes_
-        return self
-
-    def scores(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return how sure the classifier is of each class, and the p-value of its name."""
-        table = self.sure(self.classifier, X)
-        passed = np.searchsorted(self.held_out, table.max(axis=1), side="right")
-        return table, (1 + passed) / (1 + len(self.held_out))
+def closed_set(classifier: Any, sure: Sure, X: Array, y: Array, new: Array) -> Answers:
+    """Threshold a closed-set classifier by p-values of how sure it is of a class of held-out rows."""
+    learned, held = next(StratifiedKFold(2, shuffle=True, random_state=0).split(X, y))
+    fitted = make_pipeline(StandardScaler(), classifier).fit(X[learned], y[learned])
+    held_out = np.sort(sure(fitted, X[held]).max(axis=1))
+    confidence = sure(fitted, new)
+    passed = np.searchsorted(held_out, confidence.max(axis=1), side="right")
+    return fitted.classes_, confidence, (1 + passed) / (1 + len(held_out))
 
 
-class Together:
-    """An open-set classifier of this package.
-
-    Parameters
-    ----------
-    detector : detector, one for each class
-    classifier : classifier or None
-    """
-
-    def __init__(self, detector, classifier) -> None:
-        beside = None if classifier is None else make_pipeline(StandardScaler(), classifier)
-        self.model = OpenSetClassifier(make_pipeline(StandardScaler(), detector), classifier=beside)
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Together:
-        self.classes_ = self.model.fit(X, y).classes_
-        return self
-
-    def scores(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the graded p-value of each class, and the largest p-value."""
-        return self.model.decisions(X), self.model.p_values(X).max(axis=1)
+def open_set(detector: Any, classifier: Any, X: Array, y: Array, new: Array) -> Answers:
+    """Fit an open-set classifier of this package, with a classifier or none."""
+    beside = None if classifier is None else make_pipeline(StandardScaler(), classifier)
+    model = OpenSetClassifier(make_pipeline(StandardScaler(), detector), classifier=beside).fit(X, y)
+    return model.classes_, model.decisions(new), model.p_values(new).max(axis=1)
 
 
-def margins(classifier, X: np.ndarray) -> np.ndarray:
-    return confidences(classifier, X, classifier.classes_)
-
-
-def probabilities(classifier, X: np.ndarray) -> np.ndarray:
-    return classifier.predict_proba(X)
-
-
-def bounded(classifier, X: np.ndarray) -> np.ndarray:
+def bounded(classifier: Any, X: Array) -> Array:
     """Return one-versus-rest decisions, whose biases are what they are far away; refuse one that accepts there."""
     biases = np.concatenate([one.intercept_ for one in classifier[-1].estimators_])
     if not (biases < 0).all():
@@ -194,15 +154,18 @@ def bounded(classifier, X: np.ndarray) -> np.ndarray:
     return classifier.decision_function(X)
 
 
-def contenders(n_features: int) -> Iterator[tuple[str, Rival | Together]]:
-    """Give the name of each method, and the method."""
+def contenders(n_features: int) -> dict[str, Callable[[Array, Array, Array], Answers]]:
+    """Return each method: a function of learned rows, their classes and new rows."""
     svc = partial(SVC, C=10.0, gamma=SVC_GAMMA / n_features)
-    yield "SVC, margin", Rival(svc(), margins)
-    yield "SVC, probability", Rival(svc(probability=True, random_state=0), probabilities)
-    yield "bounded SVM", Rival(OneVsRestClassifier(svc()), bounded)
-    yield "slab per class", Together(OneClassSlabSVM(), None)
-    for name, model in MODELS.items():
-        yield f"{name} and SVC", Together(model(), svc())
+    return {
+        "SVC, margin": partial(closed_set, svc(), lambda one, X: confidences(one, X, one.classes_)),
+        "SVC, probability": partial(
+            closed_set, svc(probability=True, random_state=0), lambda one, X: one.predict_proba(X)
+        ),
+        "bounded SVM": partial(closed_set, OneVsRestClassifier(svc()), bounded),
+        "slab per class": partial(open_set, OneClassSlabSVM(), None),
+        **{f"{name} and SVC": partial(open_set, model(), svc()) for name, model in MODELS.items()},
+    }
 
 
 def unknown_letters(draw: int, rows: np.ndarray, labels: np.ndarray) -> Iterator[Record]:
@@ -212,25 +175,23 @@ def unknown_letters(draw: int, rows: np.ndarray, labels: np.ndarray) -> Iterator
     learned = np.flatnonzero(np.isin(labels[:N_LEARNED], known))
     new, met = rows[N_LEARNED:], labels[N_LEARNED:]
     truth = np.where(np.isin(met, known), met, UNKNOWN)
-    for name, contender in contenders(rows.shape[1]):
-        table, p = contender.fit(rows[learned], labels[learned]).scores(new)
-        names = contender.classes_[table.argmax(axis=1)]
+    for name, contender in contenders(rows.shape[1]).items():
+        classes, table, p = contender(rows[learned], labels[learned], new)
+        names = classes[table.argmax(axis=1)]
         for count in N_UNKNOWN:
             asked = np.isin(met, [*known, *others[:count]])
             record = {"section": "unknown letters", "draw": draw, "name": name, "unknown": count}
             record["auroc"] = metrics.known_unknown_auroc(truth[asked], table[asked], UNKNOWN)
-            for rate in RATES_SHOWN:
-                given = np.where(p > rate + 1e-12, names, UNKNOWN)
-                record[f"f1_{rate:g}"] = metrics.open_set_f1(truth[asked], given[asked], UNKNOWN)
-                record[f"rejected_{rate:g}"] = float(np.mean(given[truth != UNKNOWN] == UNKNOWN))
+            given = np.where(p > RATE + 1e-12, names, UNKNOWN)
+            record["f1"] = metrics.open_set_f1(truth[asked], given[asked], UNKNOWN)
+            record["rejected"] = float(np.mean(given[truth != UNKNOWN] == UNKNOWN))
             yield {key: round(value, 4) if isinstance(value, float) else value for key, value in record.items()}
 
 
-def many_classes() -> list[Record]:
-    """Return what fitting many classes of 100 samples costs, in time and in the size of the models."""
+def many_classes() -> Iterator[Record]:
+    """Give what fitting many classes of 100 samples costs, in time and in the size of the models."""
     random = np.random.default_rng(0)
     OpenSetClassifier(alpha=0.1).fit(random.normal(size=(200, 8)), np.repeat([0, 1], 100))
-    found = []
     for count in CLASS_COUNTS:
         X = np.repeat(random.normal(size=(count, 8)) * 5, 100, axis=0) + random.normal(size=(100 * count, 8))
         begin = perf_counter()
@@ -238,16 +199,13 @@ def many_classes() -> list[Record]:
         fitted = perf_counter()
         classifier.predict(X[::100])
         asked = perf_counter()
-        found.append(
-            {
-                "section": "classes",
-                "classes": count,
-                "fit_ms_per_class": round(1000 * (fitted - begin) / count, 2),
-                "predict_ms_per_class": round(1000 * (asked - fitted) / count, 3),
-                "kb_per_class": round(len(pickle.dumps(classifier)) / count / 1000, 2),
-            }
-        )
-    return found
+        yield {
+            "section": "classes",
+            "classes": count,
+            "fit_ms_per_class": round(1000 * (fitted - begin) / count, 2),
+            "predict_ms_per_class": round(1000 * (asked - fitted) / count, 3),
+            "kb_per_class": round(len(pickle.dumps(classifier)) / count / 1000, 2),
+        }
 
 
 def cases(options: Options) -> Iterator[Case]:
@@ -298,19 +256,16 @@ def of_rates(records: list[Record], keys: tuple[str, ...]) -> str:
 
 def of_unknown_letters(records: list[Record]) -> str:
     """Return a table of the means over draws."""
-    measured = ("auroc", *(f"f1_{rate:g}" for rate in RATES_SHOWN), f"rejected_{RATES_SHOWN[0]:g}")
-    found = means(records, ("name", "unknown"), measured)
+    found = {(one["name"], one["unknown"]): one for one in means(records, ("name", "unknown"), MEASURED)}
     lines = []
-    for name in dict.fromkeys(one["name"] for one in found):
-        own = [one for one in found if one["name"] == name]
-        cells = [f"{one['auroc']:.3f}, {one['f1_0.05']:.3f}, {one['f1_0.1']:.3f}" for one in own]
-        lines.append(" | ".join([name, *cells, f"{own[0]['rejected_0.05']:.3f}"]))
-    head = "method | " + " | ".join(f"{count} unknown" for count in N_UNKNOWN) + " | rejected at .05"
-    return (
-        f"Letter, means of {N_DRAWS} draws: AUROC of known against unknown, macro F1 at .05 and at .1.\n\n"
-        f"{table(head, lines, 'l' + 'r' * (len(N_UNKNOWN) + 1))}"
-    )
+    for name in dict.fromkeys(name for name, _ in found):
+        of = [found[name, count] for count in N_UNKNOWN]
+        values = [*(one["auroc"] for one in of), *(of[-1][measured] for measured in MEASURED[1:])]
+        lines.append(f"{name} | {' | '.join(f'{value:.3f}' for value in values)}")
+    aurocs = " | ".join(f"AUROC, {count} unknown" for count in N_UNKNOWN)
+    head = f"{N_KNOWN} known letters ({N_DRAWS} draws) | {aurocs} | macro F1, {N_UNKNOWN[-1]} unknown | known rejected"
+    return table(head, lines)
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=KEYS, whole=has_letter, arguments=DATA).main()
+    Benchmark(__file__, __doc__, cases, report, keys=KEYS, whole=has_letter).main()

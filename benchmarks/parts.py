@@ -1,6 +1,6 @@
 """What single parts cost: predictions, a first fit, thresholds.
 
-    python benchmarks/parts.py [--only WORD]
+    python benchmarks/parts.py [--only WORD] [--page docs/results/performance.md]
 
 Predictions: `decision_function` of 10,000 support vectors of 16 features, in the least time of the same kernel block by
 float32 products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process, imports included.
@@ -25,9 +25,11 @@ from samples import clouds
 from slabsvm import OneClassSlabSVM
 from slabsvm import OneClassSVM as OnePlane
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from speed import LIMIT_BYTES
+from speed import clusters, normal
 
 REPEATS, FEW_REPEATS = 9, 3
+# What a block is computed of at once.
+BLOCK_BYTES = 2**25
 
 
 def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int) -> Record:
@@ -41,7 +43,7 @@ def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int) -
     rows = clouds(30_000, 16)[-n_rows:]
     kernel, vectors = ours.model_.kernel, ours.support_vectors_
     left, right = (kernel.prepare(some, np.float32) for some in (rows, vectors))
-    height = max(1, min(n_rows, LIMIT_BYTES // (4 * len(vectors))))
+    height = max(1, min(n_rows, BLOCK_BYTES // (4 * len(vectors))))
     memory = np.empty((height, len(vectors)), dtype=np.float32)
 
     def block() -> None:
@@ -80,22 +82,15 @@ def first_fit(name: str) -> Record:
     return {"part": f"first fit, {name}", "size": "257 x 5", "ms": 1e3 * float(np.median(seconds))}
 
 
-def rows_of(kind: str, n_rows: int, n_features: int) -> np.ndarray:
-    """Return rows of clouds, of one normal cloud, of eight near each other, or of correlated features."""
+def correlated(m: int, d: int) -> np.ndarray:
+    """Return rows of three factors and a little noise."""
     rng = np.random.default_rng(0)
-    if kind == "clouds":
-        return clouds(n_rows, n_features)
-    if kind == "clusters":
-        return rng.normal(size=(8, n_features))[np.arange(n_rows) % 8] + 0.5 * rng.normal(size=(n_rows, n_features))
-    if kind == "correlated":
-        factors = rng.normal(size=(n_rows, 3)) @ rng.normal(size=(3, n_features))
-        return factors + 0.05 * rng.normal(size=(n_rows, n_features))
-    return rng.normal(size=(n_rows, n_features))
+    return rng.normal(size=(m, 3)) @ rng.normal(size=(3, d)) + 0.05 * rng.normal(size=(m, d))
 
 
-def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[], np.ndarray]) -> Record:
+def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[int, int], np.ndarray], *size: int) -> Record:
     """Return the time of a fit of many rows."""
-    X = made()
+    X = made(*size)
     model.fit(X[:3000])
     seconds, _ = interleaved({"fit": lambda: model.fit(X)}, FEW_REPEATS)
     return {"part": name, "size": f"{len(X):,} x {X.shape[1]}", "ms": 1e3 * float(np.median(seconds["fit"]))}
@@ -110,13 +105,13 @@ def cases(_: Options) -> Iterator[Case]:
     for kind in (OnePlane, OneClassSlabSVM):
         for calibration in ("auto", "training"):
             name, model = f"{kind.__name__}, {calibration} thresholds", kind(gamma="scale", calibration=calibration)
-            yield f"thresholds {name}", partial(large, name, model, partial(clouds, 20_000, 16))
-        for rows, d in (("normal", 5), ("clouds", 16)):
+            yield f"thresholds {name}", partial(large, name, model, clouds, 20_000, 16)
+        for made, d in ((normal, 5), (clouds, 16)):
             name = f"{kind.__name__}, defaults, {d} features"
-            yield f"thresholds {name}", partial(large, name, kind(), partial(rows_of, rows, 20_000, d))
-    for rows, d in (("clusters", 5), ("correlated", 50)):
-        name = f"OneClassSlabSVM, defaults, {rows}"
-        yield f"thresholds {name}", partial(large, name, OneClassSlabSVM(), partial(rows_of, rows, 10_000, d))
+            yield f"thresholds {name}", partial(large, name, kind(), made, 20_000, d)
+    for made, d in ((partial(clusters, spread=0.5), 5), (correlated, 50)):
+        name = f"OneClassSlabSVM, defaults, {'correlated' if made is correlated else 'clusters'}"
+        yield f"thresholds {name}", partial(large, name, OneClassSlabSVM(), made, 10_000, d)
 
 
 def row(record: Record) -> str:

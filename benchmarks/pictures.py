@@ -11,13 +11,14 @@ import numpy as np
 
 import tabular_report
 from harness import read
-from ranking import OURS, STYLE
 
 mpl.use("agg")
 from matplotlib import pyplot as plt
 
 RECORDS = Path(__file__).parent / "results"
-WARM = "#d9772b"
+OURS, WARM, OTHERS = "#1f5fa8", "#d9772b", "0.45"
+# Text stays text, which is small, and the file is the same for the same records.
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "slabsvm", "font.size": 9, "font.sans-serif": ["DejaVu Sans"]}
 # What scores of a calibration are called.
 LABELS = {"training": "training", "auto": "leave-one-out"}
 # Each detector at the setting that it has by default.
@@ -47,24 +48,6 @@ def recall(axes: Any) -> None:
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("share of new positives that is accepted, a dot for each of 16 data sets, a bar for their mean")
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, title="threshold at a quantile of")
-
-
-def planes(axes: Any) -> None:
-    """Draw the slab's recall on each data set with either choice of planes, at its defaults."""
-    columns, *rows = read(RECORDS / "offsets.json")["records"]
-    records = [dict(zip(columns, row, strict=True)) for row in rows]
-    default = [r for r in records if r["gamma"] == "neighbours" and (r["nu_lower"], r["nu_upper"]) == (0.1, 0.01)]
-    names = list(dict.fromkeys(r["data"] for r in default))
-    for calibration, colour in (("training", WARM), ("auto", OURS)):
-        values = {r["data"]: 0.89 + r["bias"] for r in default if r["calibration"] == calibration and r["epsilon"] > 0}
-        label = f"{LABELS[calibration]} planes"
-        axes.plot([values[name] for name in names], range(len(names)), "o", color=colour, label=label)
-    axes.axvline(0.89, color="0.2", linewidth=1, linestyle=":")
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("recall of new positives; .89 is asked for")
-    axes.legend(frameon=False, loc="center")
 
 
 def rates(axes: Any) -> None:
@@ -118,25 +101,45 @@ def speed(axes: Any) -> None:
     axes.tick_params(left=False)
 
 
+def ranks(figure: Any) -> None:
+    """Draw mean ranks, a panel for each measure; a bar beside the methods joins those that cannot be told apart."""
+    results, _, _ = tabular_report.split(read(RECORDS / "tabular.json"))
+    panels = figure.subplots(1, len(tabular_report.MEASURES))
+    for axes, (title, what) in zip(panels, tabular_report.MEASURES.items(), strict=True):
+        one = results.ranking(what)
+        places = range(len(one.names))
+        colours = [OURS if name in tabular_report.OURS else OTHERS for name in one.names]
+        axes.scatter(one.ranks, places, color=colours, zorder=3, s=28)
+        right = max(one.ranks) + 0.35
+        for row, (first, last) in enumerate(one.cliques):
+            axes.plot([right + 0.22 * row] * 2, [first, last], color="0.2", linewidth=3, solid_capstyle="round")
+        axes.set_yticks(places, one.names)
+        for label, colour in zip(axes.get_yticklabels(), colours, strict=True):
+            label.set_color(colour if colour == OURS else "0.15")
+        axes.invert_yaxis()
+        axes.set_title(title)
+        axes.set_xlabel("mean rank")
+        axes.grid(axis="x", color="0.92", zorder=0)
+        axes.tick_params(left=False)
+        axes.spines["left"].set_visible(False)
+
+
+# What draws into a figure or, of one panel, into its axes; the size in inches.
 PICTURES: dict[str, tuple[Callable[[Any], None], float, float]] = {
     "recall": (recall, 7.2, 3.6),
-    "planes": (planes, 6.4, 4.2),
     "rates": (rates, 5.2, 3.8),
     "speed": (speed, 7.2, 4.2),
+    "tabular": (ranks, 12.6, 5.32),
 }
 
 
-def draw(folder: Path) -> None:
-    """Draw all pictures into a folder."""
-    tabular_report.picture(read(RECORDS / "tabular.json"), folder / "tabular.svg")
-    with mpl.rc_context(STYLE):
-        for name, (picture, width, height) in PICTURES.items():
-            figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
-            picture(axes)
-            axes.spines[["top", "right"]].set_visible(False)
-            figure.savefig(folder / f"{name}.svg", format="svg", metadata={"Date": None})
-            plt.close(figure)
-
-
 if __name__ == "__main__":
-    draw(Path(__file__).parents[1] / "docs" / "results")
+    mpl.rcParams |= STYLE
+    for name, (picture, width, height) in PICTURES.items():
+        figure = plt.figure(figsize=(width, height), layout="constrained")
+        picture(figure if picture is ranks else figure.subplots())
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        file = Path(__file__).parents[1] / "docs" / "results" / f"{name}.svg"
+        figure.savefig(file, format="svg", metadata={"Date": None})
+        plt.close(figure)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
@@ -37,11 +39,8 @@ class Rival(Protocol):
 class Neighbors:
     """A score of the distances to the five nearest training rows, and a threshold at its quantile.
 
-    A training row is no neighbour of its own, so that the scores that the quantile is taken of are left-out ones.
-
-    Attributes
-    ----------
-    score : function of distances, shape (n_rows, 5), in ascending order, that gives how normal each row is
+    A training row is no neighbour of its own, so that the scores that the quantile is taken of are left-out ones. Of
+    distances, shape (n_rows, 5), in ascending order, `score` says how normal each row is.
     """
 
     score: Callable[[Array], Array]
@@ -143,16 +142,9 @@ class FromPyOD:
         return self.detector.threshold_ - self.detector.decision_function(X)
 
 
-def ecod() -> Rival:
-    from pyod.models.ecod import ECOD
-
-    return FromPyOD(ECOD(contamination=OUTSIDE))
-
-
-def copod() -> Rival:
-    from pyod.models.copod import COPOD
-
-    return FromPyOD(COPOD(contamination=OUTSIDE))
+def from_pyod(name: str) -> Rival:
+    made = getattr(import_module(f"pyod.models.{name.lower()}"), name)
+    return FromPyOD(made(contamination=OUTSIDE))
 
 
 RIVALS: dict[str, Callable[[], Rival]] = {
@@ -165,5 +157,5 @@ RIVALS: dict[str, Callable[[], Rival]] = {
     "Gaussian mixture": Mixture,
     "one-class SVM, scikit-learn": lambda: OneClassSVM(nu=OUTSIDE, gamma="scale"),
 }
-PYOD: dict[str, Callable[[], Rival]] = {"ECOD": ecod, "COPOD": copod}
+PYOD: dict[str, Callable[[], Rival]] = {name: partial(from_pyod, name) for name in ("ECOD", "COPOD")}
 HAS_PYOD = find_spec("pyod") is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -12,14 +11,6 @@ import numpy as np
 from sklearn import datasets
 
 LETTER_FILE = Path("letter") / "letter-recognition.data"
-DATA = {
-    "--data": {
-        "type": Path,
-        "metavar": "DIR",
-        "default": os.environ.get("SLABSVM_DATA") or None,
-        "help": f"folder that holds {LETTER_FILE} and tabular/ [$SLABSVM_DATA]",
-    }
-}
 
 
 def has_letter(options: Namespace) -> bool:

@@ -28,18 +28,10 @@ from sklearn.metrics import average_precision_score, matthews_corrcoef, roc_auc_
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from harness import JOBS, Benchmark, Case, Options, Record
+import slabsvm
+from harness import Benchmark, Case, Options, Record
 from rivals import HAS_PYOD, OUTSIDE, PYOD, RIVALS, Rival
-from samples import DATA, read_table, table_files
-from slabsvm import (
-    SVDD,
-    AutoDetector,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from samples import read_table, table_files
 from slabsvm.ensemble import readings
 from tabular_report import ALL, AUTO, CHOICES, MOST_ROWS, SOME, report
 
@@ -49,14 +41,7 @@ BRIEF = 5.0
 
 @dataclass(frozen=True)
 class Method:
-    """A detector with nothing set.
-
-    Attributes
-    ----------
-    group, name : str
-    make : function that gives it, unfitted
-    nominal : float, the share of normal rows that it is asked to accept
-    """
+    """A detector with nothing set, asked to accept a nominal share of normal rows."""
 
     group: str
     name: str
@@ -69,7 +54,7 @@ class Chosen:
     """AutoDetector with other constants of `slabsvm.ensemble.readings`."""
 
     constants: dict[str, Any]
-    model: AutoDetector = field(default_factory=AutoDetector)
+    model: slabsvm.AutoDetector = field(default_factory=slabsvm.AutoDetector)
 
     def fit(self, X: np.ndarray) -> Self:
         with patch.multiple(readings, **self.constants):
@@ -81,18 +66,18 @@ class Chosen:
             return self.model.decision_function(X)
 
 
-SLAB = OneClassSlabSVM()
+SLAB = slabsvm.OneClassSlabSVM()
 SLAB_ASKED = round(1 - SLAB.nu_lower - SLAB.nu_upper, 4)
 METHODS = (
     *(Method("rivals", name, make) for name, make in RIVALS.items()),
     *(Method("rivals", name, make) for name, make in PYOD.items() if HAS_PYOD),
-    Method("ours", AUTO, AutoDetector),
-    Method("ours", "slab", OneClassSlabSVM, SLAB_ASKED),
-    Method("ours", "one-class SVM", OneClassSVM),
-    Method("ours", "SVDD", SVDD),
-    Method("ours", "kernel PCA", KernelPCADetector),
-    Method("ours", "kernel density", KernelDensityDetector),
-    Method("ours", "neighbours", NeighboursDetector),
+    Method("ours", AUTO, slabsvm.AutoDetector),
+    Method("ours", "slab", slabsvm.OneClassSlabSVM, SLAB_ASKED),
+    Method("ours", "one-class SVM", slabsvm.OneClassSVM),
+    Method("ours", "SVDD", slabsvm.SVDD),
+    Method("ours", "kernel PCA", slabsvm.KernelPCADetector),
+    Method("ours", "kernel density", slabsvm.KernelDensityDetector),
+    Method("ours", "neighbours", slabsvm.NeighboursDetector),
 )
 VARIANTS = tuple(Method("choices", name, partial(Chosen, constants)) for name, constants in CHOICES.items())
 
@@ -173,13 +158,5 @@ def cases(options: Options) -> Iterator[Case]:
 
 
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        keys=("table", "learned", "method"),
-        whole=lambda options: HAS_PYOD or bool(options.only),
-        arguments=DATA | JOBS,
-        packages=("pyod",) if HAS_PYOD else (),
-    ).main()
+    keys = ("table", "learned", "method")
+    Benchmark(__file__, __doc__, cases, report, keys=keys, whole=lambda options: HAS_PYOD or bool(options.only)).main()

@@ -1,16 +1,22 @@
-"""The tables and the picture of tabular.py's records."""
+"""The tables of tabular.py's records: means, ranks, and what cannot be told apart.
+
+Ranks follow Demsar (JMLR 7, 2006). Two methods are compared by Wilcoxon's signed-rank test on their own two columns
+alone, with Holm's correction over all pairs, as Benavoli, Corani and Mangili (JMLR 17, 2016) advise: in Nemenyi's test
+whether two differ depends on which others are beside them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata, wilcoxon
 
 from harness import Document, Record, table
-from ranking import Ranking, draw, ranking
 
 BASELINE, UNIT, SLAB, AUTO = "kNN, two views", "kNN", "slab", "AutoDetector"
 OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", AUTO)
@@ -29,17 +35,62 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-"}
 MEASURES = {"AUROC": "auroc", "AUPR": "aupr", "MCC": "mcc"}
-MANY_FEATURES = 10
+ALPHA = 0.05
+
+
+def paired_p(left: np.ndarray, right: np.ndarray) -> float:
+    """Return Wilcoxon's p-value for two methods' values on the same tables; 1 where they are equal on all."""
+    less = np.round(left - right, 4)
+    return float(wilcoxon(less).pvalue) if less.any() else 1.0
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """Return Holm's adjusted p-values: reject those up to alpha, and one false rejection has probability alpha."""
+    order = np.argsort(p_values)
+    factors = np.arange(len(p_values), 0, -1)
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p_values[order] * factors))
+    return adjusted
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods, the best first, and their mean ranks over tables; 1 is the best, and ties share.
+
+    No two methods from the first position of a clique to its last are told apart.
+    """
+
+    names: tuple[str, ...]
+    ranks: tuple[float, ...]
+    cliques: tuple[tuple[int, int], ...]
+
+
+def ranking(values: Mapping[str, np.ndarray]) -> Ranking:
+    """Rank methods by values on the same tables, larger ones being better."""
+    ranks = rankdata(-np.column_stack(list(values.values())), axis=1).mean(axis=0)
+    names, sorted_ranks = zip(*sorted(zip(values, ranks, strict=True), key=lambda one: one[1]), strict=True)
+    pairs = list(combinations(range(len(names)), 2))
+    adjusted = holm(np.array([paired_p(values[names[i]], values[names[j]]) for i, j in pairs]))
+    return Ranking(
+        names, tuple(map(float, sorted_ranks)), cliques_of(len(names), dict(zip(pairs, adjusted, strict=True)))
+    )
+
+
+def cliques_of(n: int, p_values: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], ...]:
+    """Return the longest runs of two or more neighbours in rank of which no pair differs."""
+    found: list[tuple[int, int]] = []
+    for first in range(n):
+        last = first
+        while last + 1 < n and all(p_values[i, last + 1] >= ALPHA for i in range(first, last + 1)):
+            last += 1
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
 class Results:
-    """Records of methods, read on the tables on which all of these were measured.
-
-    Attributes
-    ----------
-    records : list of records; those without a method say what kind a table is
-    """
+    """Records of methods, read on the tables on which all were measured. Those without a method describe tables."""
 
     records: list[Record]
 
@@ -104,27 +155,19 @@ def report(document: Document) -> str:
 
 def quality(results: Results) -> str:
     """Return each method's means, ranks, recall and costs, in the order of ranks by AUROC."""
-    ranks = {}
-    for what in MEASURES.values():
-        ranked = results.ranking(what)
-        ranks[what] = dict(zip(ranked.names, ranked.ranks, strict=True))
+    ranked = results.ranking("auroc")
     rows = []
-    for method in ranks["auroc"]:
-        means = (f"{results.of(method, what).mean():.3f} ({ranks[what][method]:.1f})" for what in MEASURES.values())
+    for method, rank in zip(ranked.names, ranked.ranks, strict=True):
+        means = (f"{results.of(method, what).mean():.3f}" for what in MEASURES.values())
+        less = results.less_baseline(method, "auroc")
+        won_lost = ("", "") if method == BASELINE else (str((less > 0).sum()), str((less < 0).sum()))
         off = np.sort(np.abs(results.of(method, "recall") - results.of(method, "nominal")))
         worst = off[-max(1, len(off) // 10) :].mean()
         costs = (ratio(np.median(results.of(method, what) / results.of(UNIT, what))) for what in ("fit", "score"))
-        cells = (*means, above(results, method, "auroc"), f"{off.mean():.3f} ({worst:.3f})", *costs)
-        rows.append(f"{method} | {' | '.join(cells)}")
-    head = " | ".join(f"{name} (rank)" for name in MEASURES)
-    head += " | AUROC less kNN's in two views (won-lost) | recall off (worst tenth)"
-    return table(f"mean | {head} | fit, {UNIT}'s = 1 | score, {UNIT}'s = 1", rows)
-
-
-def above(results: Results, method: str, what: str, some: np.ndarray | slice = slice(None)) -> str:
-    """Return by how much a method is above the baseline on tables, and how many it wins and loses."""
-    less = results.less_baseline(method, what)[some]
-    return f"{less.mean():+.3f} ({(less > 0).sum()}-{(less < 0).sum()})" if len(less) and method != BASELINE else ""
+        cells = " | ".join([*means, f"{rank:.1f}", *won_lost, f"{off.mean():.3f}", f"{worst:.3f}", *costs])
+        rows.append(f"{method} | {cells}")
+    head = f"mean | {' | '.join(MEASURES)} | rank by AUROC | won against kNN in two views | lost | recall off"
+    return table(f"{head} | in the worst tenth | fit, {UNIT}'s = 1 | score, {UNIT}'s = 1", rows)
 
 
 def ratio(value: float) -> str:
@@ -141,8 +184,8 @@ def kinds(results: Results) -> str:
         "500 to 1,999 rows": (rows >= 500) & (rows < 2000),
         "2,000 rows and more": rows >= 2000,
         "3 or 4 features": features < 5,
-        "5 to 9 features": (features >= 5) & (features < MANY_FEATURES),
-        f"{MANY_FEATURES} features and more": features >= MANY_FEATURES,
+        "5 to 9 features": (features >= 5) & (features < 10),
+        "10 features and more": features >= 10,
         "fewer than nine rows in ten distinct": repeating,
         "a feature's excess kurtosis 100 and more": heavy,
         "neither of these two": ~repeating & ~heavy,
@@ -153,9 +196,9 @@ def kinds(results: Results) -> str:
     shown = [method for method in (AUTO, SLAB, "one-class SVM") if method in results.methods]
     lines = []
     for name, group in groups.items():
-        cells = (above(results, method, "auroc", group) for method in shown)
+        cells = (f"{results.less_baseline(method, 'auroc')[group].mean():+.3f}" for method in shown)
         lines.append(f"{name} | {group.sum()} | {' | '.join(cells)}")
-    return table(f"AUROC less kNN's in two views (won-lost) | tables | {' | '.join(shown)}", lines)
+    return table(f"AUROC less kNN's in two views | tables | {' | '.join(shown)}", lines)
 
 
 def of_choices(results: Results) -> str:
@@ -167,12 +210,7 @@ def of_choices(results: Results) -> str:
             less = results.of(method, what) - results.of(AUTO, what)
             error = less.std(ddof=1) / len(less) ** 0.5
             is_own = method == AUTO
-            cells.append(f"{results.of(AUTO, what).mean():.4f}" if is_own else f"{less.mean():+.4f} ({error:.4f})")
+            cells.append(f"{results.of(AUTO, what).mean():.4f} | " if is_own else f"{less.mean():+.4f} | {error:.4f}")
         rows.append(f"{method} | {' | '.join(cells)}")
-    return table(f"{len(results.tables)} tables, all rows | {' | '.join(MEASURES)}", rows)
-
-
-def picture(document: Document, file: Path) -> None:
-    """Draw the mean ranks by each measure and what cannot be told apart."""
-    results, _, _ = split(document)
-    draw({name: results.ranking(what) for name, what in MEASURES.items()}, OURS, file)
+    head = " | ".join(f"{name} | standard error" for name in MEASURES)
+    return table(f"{len(results.tables)} tables, all rows | {head}", rows)

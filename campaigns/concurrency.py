@@ -25,24 +25,25 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone
 
-from slabsvm import DriftMonitor, OneClassSlabSVM
+import slabsvm
+from slabsvm import OneClassSlabSVM
 from slabsvm.files import load, save
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import many
 from harness import Benchmark, Case, Document, Options, Record, in_own_process, table
-from interruptions import LONG, cloud, interruption, prediction
 from processes import python
 
 NAMES = list(many.MODELS)
 SEEDS = (0, 1, 2)
-CYCLES = 1000
+CYCLES, MOMENTS = 1000, 8
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -58,14 +59,16 @@ def counted(what: str, found: list[dict[str, str]], alone: list[dict[str, str]],
 
 def in_threads(n_threads: int) -> Record:
     alone = [many.outcomes(NAMES, seed) for seed in SEEDS]
-    tasks = [(name, seed) for seed in SEEDS for name in NAMES]
-    order = np.random.default_rng(0).permutation(len(tasks))
+    tasks = [(place, name) for place in range(len(SEEDS)) for name in NAMES]
+    np.random.default_rng(0).shuffle(tasks)
     begin = time.perf_counter()
-    with ThreadPoolExecutor(n_threads) as threads:
-        shuffled = list(threads.map(lambda place: many.outcome(*tasks[place]), order))
     found: list[dict[str, str]] = [{} for _ in SEEDS]
-    for place, answer in zip(order, shuffled, strict=True):
-        found[SEEDS.index(tasks[place][1])][tasks[place][0]] = answer
+
+    def fit(task: tuple[int, str]) -> None:
+        found[task[0]][task[1]] = many.outcome(task[1], SEEDS[task[0]])
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(fit, tasks))
     return counted(f"{n_threads} threads, every kind of model", found, alone, begin)
 
 
@@ -80,13 +83,10 @@ def in_processes(method: str, n_processes: int) -> Record:
 
 
 def a_hundred() -> Record:
-    fits = partial(many.outcome, "slab")
-    begin = time.perf_counter()
+    begin, seeds = time.perf_counter(), range(100)
     with ThreadPoolExecutor(100) as threads:
-        found = list(threads.map(fits, range(100)))
-    differ = sum(one != fits(seed) for seed, one in enumerate(found))
-    what = "100 threads, a slab each"
-    return {"section": "at once", "what": what, "runs": 100, "differ": differ, "seconds": since(begin)}
+        found = list(threads.map(partial(many.outcomes, ["slab"]), seeds))
+    return counted("100 threads, a slab each", found, [many.outcomes(["slab"], seed) for seed in seeds], begin)
 
 
 def other_circumstances() -> Record:
@@ -103,6 +103,111 @@ def other_circumstances() -> Record:
         found.append(dict(zip(NAMES, run.stdout.split(), strict=True)))
     what = "3 processes of other hashes, with 1, 2 and 4 threads"
     return counted(what, found, [many.outcomes(NAMES, 0)] * 3, begin)
+
+
+# Interrupted
+
+
+def cloud(m: int, d: int = 8) -> np.ndarray:
+    """Return m rows around ten places."""
+    random = np.random.default_rng(0)
+    return np.abs(random.normal(0.0, 3.0, (10, d))[random.integers(10, size=m)] + random.normal(size=(m, d)))
+
+
+def _precomputed(m: int) -> np.ndarray:
+    X = cloud(m)
+    lengths = (X**2).sum(axis=1)
+    return np.exp(-0.05 * (lengths[:, None] + lengths - 2 * (X @ X.T)))
+
+
+# A model and rows whose fit takes a second of a processor or more; what long call there is, in words.
+LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
+    "descent, a tight gap": lambda: (
+        OneClassSlabSVM(gamma="scale", tol=1e-6, calibration="training"),
+        cloud(5000),
+    ),
+    "all of K": lambda: (OneClassSlabSVM(gamma=3.0), cloud(8000)),
+    "leave-one-out, one feature": lambda: (OneClassSlabSVM(gamma=1.0), cloud(2000, 1)),
+    "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(2000)),
+    "chi2 kernel": lambda: (OneClassSlabSVM(kernel="chi2"), cloud(4000, 30)),
+    "SVDD": lambda: (slabsvm.SVDD(gamma=1.0), cloud(4000)),
+    "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),
+    "eigenvectors of kernel PCA": lambda: (slabsvm.KernelPCADetector(), cloud(1800)),
+    "kernel density": lambda: (slabsvm.KernelDensityDetector(), cloud(8000)),
+    "average": lambda: (slabsvm.AutoDetector(), cloud(3000)),
+    "average of drawn rows": lambda: (slabsvm.AutoDetector(max_rows=500), cloud(50_000)),
+    "open set, 2 jobs": lambda: (slabsvm.OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
+    "calibrated": lambda: (slabsvm.ConformalDetector(OneClassSlabSVM()), cloud(6000)),
+}
+
+
+def interrupted(act: Callable[[], Any], moments: np.ndarray) -> list[tuple[float, float]]:
+    """Return seconds until each interruption was answered, by the clock and of the processor."""
+    found = []
+    for moment in moments:
+        begin, cpu = time.perf_counter(), time.process_time()
+        try:
+            with many.interrupted_after(float(moment)) as late:
+                act()
+        except KeyboardInterrupt:
+            seconds = late()
+            share = min(1.0, (time.process_time() - cpu) / (time.perf_counter() - begin))
+            found.append((seconds, seconds * share))
+    return found
+
+
+def interruption(name: str) -> Record:
+    """Interrupt a long fit of a model that has been fitted to other rows before."""
+    warnings.simplefilter("ignore")
+    model, X = LONG[name]()
+    few = X[:100, :100] if name == "precomputed matrix" else X[:100]
+    many.fitted(model, few)
+    before = dict(vars(model))
+    n_broken = 0
+
+    def fit() -> None:
+        nonlocal n_broken
+        try:
+            many.fit(model, X)
+        finally:
+            now = vars(model)
+            kept = now.keys() == before.keys() and all(now[key] is value for key, value in before.items())
+            # Of a new state nothing is the old one's but numbers, of which equal ones may be one object.
+            old = {id(value) for key, value in before.items() if key[-1] == "_" and not np.isscalar(value)}
+            n_broken += not kept and any(id(value) in old for value in now.values())
+            now.clear()
+            now.update(before)
+
+    return interruptions(name, lambda: many.fitted(clone(model), X), fit) | {"broken": n_broken}
+
+
+def prediction() -> Record:
+    """Interrupt predictions of many rows."""
+    model, X = OneClassSlabSVM(gamma=0.5).fit(cloud(3000)), cloud(200_000)
+    return interruptions("predictions of 200,000 rows", lambda: model.predict(X), lambda: model.predict(X))
+
+
+def interruptions(what: str, whole: Callable[[], Any], act: Callable[[], Any]) -> Record:
+    """Interrupt an act at random moments, of which the whole says how long it takes."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    whole()
+    lasting, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    found = interrupted(act, np.random.default_rng(0).uniform(0.02, 1.0, MOMENTS) * lasting)
+    clock, processor = np.array(found).reshape(-1, 2).T
+    return {
+        "section": "interruption",
+        "what": what,
+        "fit_cpu": rounded(cpu),
+        "interrupted": len(found),
+        "median": rounded(np.median(clock)),
+        "worst": rounded(clock.max(initial=0.0)),
+        "worst_cpu": rounded(processor.max(initial=0.0)),
+        "broken": 0,
+    }
+
+
+def rounded(seconds: float) -> float | None:
+    return None if np.isnan(seconds) else round(float(seconds), 2)
 
 
 # Memory
@@ -130,7 +235,7 @@ def _predict_chunks() -> Callable[[], object]:
 
 
 def _update_monitor() -> Callable[[], object]:
-    monitor, X = DriftMonitor(many.fitted(many.MODELS["calibrated"](), many.rows(0))).fit(), many.rows(1)
+    monitor, X = slabsvm.DriftMonitor(many.fitted(many.MODELS["calibrated"](), many.rows(0))).fit(), many.rows(1)
     return lambda: monitor.update(X)
 
 

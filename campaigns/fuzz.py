@@ -1,7 +1,7 @@
 """Every reader of slabsvm and of its reproduction, given what a coverage-guided fuzzer makes of good inputs.
 
     pip install '.[campaigns]'
-    python campaigns/fuzz.py --seconds 300            # each reader; counts are added to those of earlier runs
+    python campaigns/fuzz.py --seconds 300            # each reader, from where the last run ended
     python campaigns/fuzz.py --only npz --seconds 60  # one of them
 
 Each reader runs in a process of its own (campaigns/fuzzing/process.py), on files in memory, with the modules of slabsvm
@@ -30,7 +30,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from fuzzing.process import faults_in
 from fuzzing.readers import READERS
-from harness import Benchmark, Case, Options, Record, Table, read, tables
+from harness import Benchmark, Case, Options, Record, Table, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PROCESS = ROOT / "campaigns" / "fuzzing" / "process.py"
@@ -44,12 +44,9 @@ BEGINNING = 240
 
 
 def measure(name: str, options: Options) -> Record:
-    """Fuzz a reader, and return its counts with those of earlier runs."""
+    """Fuzz a reader, and return its counts."""
     folder = KEPT / name.replace(" ", "-")
-    earlier: Record = {}
-    if options.file.exists() and not options.anew:
-        earlier = next((record for record in read(options.file)["records"] if record["reader"] == name), {})
-    found = {"reader": name, "inputs": 0, "seconds": 0.0, "slowest_ms": 0.0, "memory_mb": 0.0} | earlier
+    found = {"reader": name, "inputs": 0, "seconds": 0.0, "slowest_ms": 0.0, "memory_mb": 0.0}
     end = time.monotonic() + options.seconds
     while (seconds := int(end - time.monotonic())) > 0:
         counts = _run(name, folder, seconds)
@@ -59,7 +56,7 @@ def measure(name: str, options: Options) -> Record:
             found[most_of] = max(found[most_of], counts[most_of])
     traced = json.loads(_output(name, folder, "--lines", "--seconds", str(TRACED_SECONDS)))
     found |= {"lines_reached": traced["lines_reached"], "lines": traced["lines"]}
-    found |= {"faults": max(found.get("faults", 0), len(faults_in(folder))), "left": len(traced["left"])}
+    found |= {"faults": len(faults_in(folder)), "left": len(traced["left"])}
     if options.keep:
         _keep(folder, traced["first"], CORPUS / folder.name)
     return found
@@ -109,16 +106,10 @@ def row(record: Record) -> str:
 
 TABLE = Table("reader | inputs | lines reached | slowest, ms | memory, MB | faults", row)
 
+ARGUMENTS = {
+    "--seconds": {"type": int, "default": 300, "help": "of each reader [%(default)s]"},
+    "--keep": {"action": "store_true", "help": "write campaigns/corpus, of what reached a line first"},
+}
+
 if __name__ == "__main__":
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        tables(TABLE),
-        keys=("reader",),
-        arguments={
-            "--seconds": {"type": int, "default": 300, "help": "of each reader [%(default)s]"},
-            "--anew": {"action": "store_true", "help": "count from 0"},
-            "--keep": {"action": "store_true", "help": "write campaigns/corpus, of what reached a line first"},
-        },
-    ).main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("reader",), arguments=ARGUMENTS).main()

@@ -119,23 +119,18 @@ TABLE = Table(
     align="lrrrl",
 )
 
-CAMPAIGN = Benchmark(
-    script=__file__,
-    text=__doc__,
-    cases=cases,
-    report=tables(TABLE),
-    keys=("law",),
-    whole=lambda options: options.minutes >= PUBLISHED_MINUTES and not options.selftest,
-    arguments={
-        "--minutes": {
-            "type": float,
-            "default": PUBLISHED_MINUTES,
-            "help": "in all, but for planted faults [%(default)s]",
-        },
-        "--seed": {"type": int, "default": 0, "help": "the first of the seeds [%(default)s]"},
-        "--selftest": {"action": "store_true", "help": "try the planted faults alone"},
-    },
-)
+MINUTES = {"type": float, "default": PUBLISHED_MINUTES, "help": "in all, but for planted faults [%(default)s]"}
+ARGUMENTS = {
+    "--minutes": MINUTES,
+    "--seed": {"type": int, "default": 0, "help": "the first of the seeds [%(default)s]"},
+    "--selftest": {"action": "store_true", "help": "try the planted faults alone"},
+}
+
+
+def whole(options: Options) -> bool:
+    return options.minutes >= PUBLISHED_MINUTES and not options.selftest
+
 
 if __name__ == "__main__":
-    sys.exit(any(each["violations"] or each["found after"] < 0 for each in CAMPAIGN.main()["records"]))
+    found = Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("law",), whole=whole, arguments=ARGUMENTS).main()
+    sys.exit(any(each["violations"] or each["found after"] < 0 for each in found["records"]))

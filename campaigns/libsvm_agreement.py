@@ -1,6 +1,6 @@
 """Whether libsvm's one-class SVM and this package's agree, on every data set, kernel, nu and gamma of a grid.
 
-    python campaigns/libsvm_agreement.py            # heart_scale, too, where SLABSVM_DATA names a folder with it
+    python campaigns/libsvm_agreement.py            # heart_scale, too, where --data names a folder with it
     python campaigns/libsvm_agreement.py --read     # the table of the last run
 
 Each problem is solved by libsvm (within scikit-learn) at its default tolerance and at 1e-5, and here by OneClassSVM and
@@ -11,7 +11,6 @@ and its kernel values in float32 explain. Where several offsets are optimal, lib
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -43,8 +42,7 @@ TOLERANCES = (1e-3, 1e-5)
 
 
 def cases(options: Options) -> Iterator[Case]:
-    del options
-    heart = Path(os.environ.get("SLABSVM_DATA", ""), "heart_scale")
+    heart = Path(options.data or "", "heart_scale")
     for name in (*SHIPPED, *(["heart_scale"] if heart.is_file() else [])):
         for kernel in (*libsvm.KERNELS, *libsvm.MATRICES):
             yield f"{name}, {kernel}", partial(measure, name, kernel, heart)
@@ -90,11 +88,8 @@ def worst(found: list[libsvm.Agreement], measured: Any) -> float:
 
 
 def report(document: Document) -> str:
-    records = document["records"]
-    total = {
-        name: sum(record[name] for record in records)
-        for name in ("problems", "several_offsets", "not_as_good", "objectives_apart", "offsets_apart")
-    }
+    counted = ("problems", "several_offsets", "not_as_good", "objectives_apart", "offsets_apart")
+    total = {name: sum(record[name] for record in document["records"]) for name in counted}
     return f"{tables(TABLE)(document)}\n\nIn all: {total}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -29,20 +30,16 @@ Fault = Callable[[], AbstractContextManager[Any]]
 FAULTS: dict[str, Fault] = {}
 
 
-def found_by(*laws: str) -> Callable[[Callable[[], Any]], Fault]:
+def planted(what: str, make: Callable[[], Any], *laws: str) -> None:
     """Plant what a function returns, a patch, for these laws."""
 
-    def fault_of(make: Callable[[], Any]) -> Fault:
-        @contextmanager
-        def fault() -> Iterator[None]:
-            with make():
-                yield
+    @contextmanager
+    def fault() -> Iterator[None]:
+        with make():
+            yield
 
-        fault.__doc__ = make.__doc__
-        FAULTS.update(dict.fromkeys(laws, fault))
-        return fault
-
-    return fault_of
+    fault.__doc__ = what
+    FAULTS.update(dict.fromkeys((f"test_{law}" for law in laws), fault))
 
 
 def after(owner: Any, name: str, change: Callable[..., Any]) -> Any:
@@ -51,20 +48,7 @@ def after(owner: Any, name: str, change: Callable[..., Any]) -> Any:
     return patch.object(owner, name, lambda *given, **named: change(original(*given, **named), *given))
 
 
-def before(owner: Any, name: str, change: Callable[..., tuple[Any, ...]]) -> Any:
-    """Return the patch by which a function's arguments are changed."""
-    original = getattr(owner, name)
-    return patch.object(owner, name, lambda *given, **named: original(*change(*given), **named))
-
-
-@found_by(
-    "test_a_slabs_gap_is_that_of_its_multipliers_and_within_tol",
-    "test_every_way_to_the_optimum_ends_at_the_same_scores_with_a_true_gap",
-    "test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision",
-    "test_a_slab_of_any_scale_is_certified_or_refused_in_words",
-)
 def gaps_too_small() -> Any:
-    """Gaps are reported half as large as they are, of solutions that are left as a descent finds them"""
     original, fit = Point.gap.func, core.fit
 
     @contextmanager
@@ -76,33 +60,7 @@ def gaps_too_small() -> Any:
     return both()
 
 
-@found_by("test_a_score_is_the_sum_over_support_vectors")
-def other_scores() -> Any:
-    """Scores are off by 1e-9 of themselves"""
-    return after(SupportVectorDetector, "project", lambda scores, *_: scores * (1 + 1e-9))
-
-
-@found_by("test_nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane")
-def planes_too_near() -> Any:
-    """Planes are put a hundredth of the scores' range further in"""
-    return after(Dual, "offsets", lambda offsets, dual, scores: offsets + 0.01 * dual.signs * float(np.ptp(scores)))
-
-
-@found_by(
-    "test_left_out_planes_are_quantiles_of_left_out_scores",
-    "test_a_rivals_threshold_is_a_quantile_of_left_out_scores",
-)
-def thresholds_too_near() -> Any:
-    """Thresholds are put a hundredth of the left-out scores' range further in"""
-    return after(Calibration, "quantile", lambda found, _, scores, *__: found + 0.01 * float(np.ptp(scores)))
-
-
-@found_by(
-    "test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free",
-    "test_what_is_left_out_scores_what_a_refit_gives_it_to_within_the_gaps",
-)
 def not_to_the_end() -> Any:
-    """Scores without a sample have moved by a thousandth less than they should have"""
     original = core.fit
 
     def lagging(*given: Any, groups: Any = None, **named: Any) -> Any:
@@ -115,22 +73,11 @@ def not_to_the_end() -> Any:
     return patch.object(core, "fit", lagging)
 
 
-@found_by("test_rows_that_are_held_out_score_as_new_rows_and_set_the_threshold_and_p_values")
-def held_out_elsewhere() -> Any:
-    """Rows that are held out score a millionth more than they do as new rows"""
-    return after(SupportVectorDetector, "_new_scores", lambda scores, *_: scores * (1 + 1e-6))
+def as_it_lies(model: Any, X: Any, checked: Any = base.validate_data, **named: Any) -> Any:
+    return checked(model, np.ravel(np.asarray(X), order="K").reshape(np.shape(X)), **named)
 
 
-@found_by("test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign")
-def another_offset() -> Any:
-    """Predictions are of a decision that is 1e-3 lower"""
-    return patch.object(Detector, "predict", lambda self, X: np.where(self.decision_function(X) >= 1e-3, 1, -1))
-
-
-@found_by("test_a_model_from_a_file_answers_what_the_one_did_that_was_saved")
 def offset_of_a_file() -> Any:
-    """A loaded model's offset is off in its last bit"""
-
     def moved(model: Any, *_: Any) -> Any:
         model.offset_ = float(np.nextafter(model.offset_, np.inf))
         return model
@@ -138,116 +85,142 @@ def offset_of_a_file() -> Any:
     return after(slabsvm.files, "load", moved)
 
 
-@found_by(
-    "test_a_p_value_counts_the_calibration_scores_that_are_no_larger",
-    "test_of_exchangeable_scores_no_more_have_a_small_p_value_than_it_says",
+planted(
+    "Gaps are reported half as large as they are, of solutions that are left as a descent finds them",
+    gaps_too_small,
+    "a_slabs_gap_is_that_of_its_multipliers_and_within_tol",
+    "every_way_to_the_optimum_ends_at_the_same_scores_with_a_true_gap",
+    "many_rows_have_a_true_gap_whatever_the_memory_and_the_precision",
+    "a_slab_of_any_scale_is_certified_or_refused_in_words",
 )
-def the_new_one_not_counted() -> Any:
-    """p-values do not count the new sample itself"""
-    return after(Ranking, "p_values", lambda p, ranking, *_: p - 1.0 / (ranking.count + 1))
-
-
-@found_by("test_the_p_values_of_a_calibrated_detector_count_its_calibration_scores")
-def one_more_counted() -> Any:
-    """p-values count one calibration score too many"""
-    return after(Ranking, "p_values", lambda p, ranking, *_: p + 1.0 / (ranking.count + 1))
-
-
-@found_by("test_the_order_of_rows_changes_no_bit")
-def rows_as_given() -> Any:
-    """Samples are taken in the order that they come in"""
-    return patch.object(distinct, "_row_hashes", lambda X, *_: np.arange(X.shape[0], dtype=np.uint64))
-
-
-@found_by("test_rows_given_twice_at_half_their_weights_teach_the_same_to_the_last_bit")
-def sums_of_float32() -> Any:
-    """Weights of equal rows are summed in float32"""
-    return patch.object(
+planted(
+    "Scores are off by 1e-9 of themselves",
+    lambda: after(SupportVectorDetector, "project", lambda scores, *_: scores * (1 + 1e-9)),
+    "a_score_is_the_sum_over_support_vectors",
+)
+planted(
+    "Planes are put a hundredth of the scores' range further in",
+    lambda: after(Dual, "offsets", lambda offsets, dual, scores: offsets + 0.01 * dual.signs * float(np.ptp(scores))),
+    "nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane",
+)
+planted(
+    "Thresholds are put a hundredth of the left-out scores' range further in",
+    lambda: after(Calibration, "quantile", lambda found, _, scores, *__: found + 0.01 * float(np.ptp(scores))),
+    "left_out_planes_are_quantiles_of_left_out_scores",
+    "a_rivals_threshold_is_a_quantile_of_left_out_scores",
+)
+planted(
+    "Scores without a sample have moved by a thousandth less than they should have",
+    not_to_the_end,
+    "a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free",
+    "what_is_left_out_scores_what_a_refit_gives_it_to_within_the_gaps",
+)
+planted(
+    "Rows that are held out score a millionth more than they do as new rows",
+    lambda: after(SupportVectorDetector, "_new_scores", lambda scores, *_: scores * (1 + 1e-6)),
+    "rows_that_are_held_out_score_as_new_rows_and_set_the_threshold_and_p_values",
+)
+planted(
+    "Predictions are of a decision that is 1e-3 lower",
+    lambda: patch.object(Detector, "predict", lambda self, X: np.where(self.decision_function(X) >= 1e-3, 1, -1)),
+    "a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign",
+)
+planted(
+    "A loaded model's offset is off in its last bit",
+    offset_of_a_file,
+    "a_model_from_a_file_answers_what_the_one_did_that_was_saved",
+)
+planted(
+    "p-values do not count the new sample itself",
+    lambda: after(Ranking, "p_values", lambda p, ranking, *_: p - 1.0 / (ranking.count + 1)),
+    "a_p_value_counts_the_calibration_scores_that_are_no_larger",
+    "of_exchangeable_scores_no_more_have_a_small_p_value_than_it_says",
+)
+planted(
+    "p-values count one calibration score too many",
+    lambda: after(Ranking, "p_values", lambda p, ranking, *_: p + 1.0 / (ranking.count + 1)),
+    "the_p_values_of_a_calibrated_detector_count_its_calibration_scores",
+)
+planted(
+    "Samples are taken in the order that they come in",
+    lambda: patch.object(distinct, "_row_hashes", lambda X, *_: np.arange(X.shape[0], dtype=np.uint64)),
+    "the_order_of_rows_changes_no_bit",
+)
+planted(
+    "Weights of equal rows are summed in float32",
+    lambda: patch.object(
         distinct, "_exact_sums", lambda weights, firsts: np.add.reduceat(weights.astype(np.float32), firsts) * 1.0
-    )
-
-
-@found_by("test_a_weight_of_three_is_three_rows_to_the_last_bit")
-def one_weight_too_heavy() -> Any:
-    """The sum of several weights is off by 1e-15"""
-    return after(
+    ),
+    "rows_given_twice_at_half_their_weights_teach_the_same_to_the_last_bit",
+)
+planted(
+    "The sum of several weights is off by 1e-15",
+    lambda: after(
         distinct,
         "_exact_sums",
         lambda sums, weights, firsts: sums * np.where(np.diff(firsts, append=len(weights)) > 1, 1 + 1e-15, 1.0),
-    )
-
-
-@found_by("test_a_kernel_matrix_times_a_power_of_four_gives_scores_times_it_to_the_last_bit")
-def a_small_constant() -> Any:
-    """1e-12 is added to kernel matrices, whatever their scale"""
-    return after(kernelized, "_symmetric", lambda K, *_: K + 1e-12)
-
-
-@found_by("test_a_kernel_matrix_times_a_number_gives_scores_times_it")
-def a_large_constant() -> Any:
-    """.1 is added to the diagonal of kernel matrices, whatever their scale"""
-    return after(kernelized, "_symmetric", lambda K, *_: K + 0.1 * np.eye(len(K)))
-
-
-@found_by("test_the_unit_of_features_is_that_of_the_kernel_or_of_the_root_of_gamma")
-def a_constant_in_the_kernel() -> Any:
-    """The linear kernel has .1 added to it"""
-    return after(Linear, "prepare", lambda rows, *_: rows + 0.1)
-
-
-@found_by("test_the_order_of_features_does_not_matter")
-def unequal_features() -> Any:
-    """Each further feature counts a hundredth more"""
-    return after(Detector, "_checked", lambda X, *_: X * (1 + 0.01 * np.arange(X.shape[1])))
-
-
-@found_by("test_where_the_origin_is_does_not_matter_to_the_rbf_kernel")
-def squared_features() -> Any:
-    """Features far from 0 count more"""
-    return after(Detector, "_checked", lambda X, *_: X * (1 + np.abs(X) / np.abs(X).max(initial=1e-300)))
-
-
-@found_by("test_without_an_upper_plane_the_slab_is_the_one_class_svm_to_the_last_bit")
-def another_one_class() -> Any:
-    """The one-class SVM's nu is off by 1e-15 of itself"""
-    return patch.object(one_class_svm, "one_class", lambda weights, nu: one_class(weights, nu * (1 - 1e-15)))
-
-
-@found_by("test_no_layout_of_a_dense_table_changes_a_bit")
-def bytes_as_they_lie() -> Any:
-    """Tables are read as they lie in memory, whatever their strides"""
-    return before(
-        base, "validate_data", lambda model, X: (model, np.ravel(np.asarray(X), order="K").reshape(np.shape(X)))
-    )
-
-
-@found_by("test_no_format_of_a_sparse_table_changes_a_bit")
-def entries_as_given() -> Any:
-    """Sparse tables are taken with the entries that they have"""
-    return patch.object(base, "canonical", lambda X: X)
-
-
-@found_by("test_numbers_of_another_type_are_the_same_numbers")
-def small_numbers() -> Any:
-    """Rows of another type than float64 are off by 1e-15 of themselves"""
-    return after(
+    ),
+    "a_weight_of_three_is_three_rows_to_the_last_bit",
+)
+planted(
+    "1e-12 is added to kernel matrices, whatever their scale",
+    lambda: after(kernelized, "_symmetric", lambda K, *_: K + 1e-12),
+    "a_kernel_matrix_times_a_power_of_four_gives_scores_times_it_to_the_last_bit",
+)
+planted(
+    ".1 is added to the diagonal of kernel matrices, whatever their scale",
+    lambda: after(kernelized, "_symmetric", lambda K, *_: K + 0.1 * np.eye(len(K))),
+    "a_kernel_matrix_times_a_number_gives_scores_times_it",
+)
+planted(
+    "The linear kernel has .1 added to it",
+    lambda: after(Linear, "prepare", lambda rows, *_: rows + 0.1),
+    "the_unit_of_features_is_that_of_the_kernel_or_of_the_root_of_gamma",
+)
+planted(
+    "Each further feature counts a hundredth more",
+    lambda: after(Detector, "_checked", lambda X, *_: X * (1 + 0.01 * np.arange(X.shape[1]))),
+    "the_order_of_features_does_not_matter",
+)
+planted(
+    "Features far from 0 count more",
+    lambda: after(Detector, "_checked", lambda X, *_: X * (1 + np.abs(X) / np.abs(X).max(initial=1e-300))),
+    "where_the_origin_is_does_not_matter_to_the_rbf_kernel",
+)
+planted(
+    "The one-class SVM's nu is off by 1e-15 of itself",
+    lambda: patch.object(one_class_svm, "one_class", lambda weights, nu: one_class(weights, nu * (1 - 1e-15))),
+    "without_an_upper_plane_the_slab_is_the_one_class_svm_to_the_last_bit",
+)
+planted(
+    "Tables are read as they lie in memory, whatever their strides",
+    partial(patch.object, base, "validate_data", as_it_lies),
+    "no_layout_of_a_dense_table_changes_a_bit",
+)
+planted(
+    "Sparse tables are taken with the entries that they have",
+    lambda: patch.object(base, "canonical", lambda X: X),
+    "no_format_of_a_sparse_table_changes_a_bit",
+)
+planted(
+    "Rows of another type than float64 are off by 1e-15 of themselves",
+    lambda: after(
         Detector, "_checked", lambda found, _, X: found if getattr(X, "dtype", 0) == np.float64 else found * (1 + 1e-15)
-    )
-
-
-@found_by("test_sparse_rows_are_the_dense_ones_as_far_as_their_products_say")
-def longer_sparse_rows() -> Any:
-    """Sparse rows are a hundredth longer"""
-    return after(Detector, "_checked", lambda found, *_: found * 1.01 if sp.issparse(found) else found)
-
-
-@found_by("test_every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words")
-def decisions_beyond_bounds() -> Any:
-    """Decisions beyond 1e100 are no numbers"""
-    return after(Detector, "decision_function", lambda found, *_: np.where(np.abs(found) > 1e100, np.nan, found))
-
-
-@found_by("test_an_indefinite_matrix_is_refused_or_its_certificate_is_true")
-def no_check() -> Any:
-    """No matrix is looked at"""
-    return patch.object(Gram, "check", lambda _: None)
+    ),
+    "numbers_of_another_type_are_the_same_numbers",
+)
+planted(
+    "Sparse rows are a hundredth longer",
+    lambda: after(Detector, "_checked", lambda found, *_: found * 1.01 if sp.issparse(found) else found),
+    "sparse_rows_are_the_dense_ones_as_far_as_their_products_say",
+)
+planted(
+    "Decisions beyond 1e100 are no numbers",
+    lambda: after(Detector, "decision_function", lambda found, *_: np.where(np.abs(found) > 1e100, np.nan, found)),
+    "every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words",
+)
+planted(
+    "No matrix is looked at",
+    lambda: patch.object(Gram, "check", lambda _: None),
+    "an_indefinite_matrix_is_refused_or_its_certificate_is_true",
+)

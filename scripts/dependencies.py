@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -145,25 +144,22 @@ def bill_of_materials(folder: Path, wheel: Path, epoch: int) -> str:
                 "hashes": [{"alg": "SHA-256", "content": digest}],
             },
         },
-        "components": [_described(component) for component in below],
+        "components": [
+            {
+                "type": "library",
+                "bom-ref": one.reference,
+                "name": one.name,
+                "version": one.version,
+                "purl": one.reference,
+                "licenses": [{"license": {"name": one.licence}}],
+                "scope": "required" if "" in one.asked_by else "optional",
+                "properties": [{"name": "slabsvm:bounds", "value": one.bounds}] if one.bounds else [],
+            }
+            for one in below
+        ],
         "dependencies": [
             {"ref": own, "dependsOn": direct},
             *({"ref": one.reference, "dependsOn": sorted(references[name] for name in one.needs)} for one in below),
         ],
     }
     return json.dumps(document, indent=1) + "\n"
-
-
-def _described(component: Component) -> dict[str, Any]:
-    asked = ", ".join(f"extra {extra}" if extra else "always" for extra in sorted(component.asked_by))
-    properties = {"slabsvm:bounds": component.bounds, "slabsvm:needed": asked}
-    return {
-        "type": "library",
-        "bom-ref": component.reference,
-        "name": component.name,
-        "version": component.version,
-        "purl": component.reference,
-        "licenses": [{"license": {"name": component.licence}}],
-        "scope": "required" if "" in component.asked_by else "optional",
-        "properties": [{"name": name, "value": value} for name, value in properties.items() if value],
-    }

@@ -82,35 +82,29 @@ def main() -> int:
             for n_threads, tests in ((1, NUMBERS), (2, QUICK))
         ]
     cells = [] if asked.ends_only or asked.no_compiler else cells
-    if asked.ends_only or not (asked.few or asked.kernels_only or asked.no_compiler):
+    if asked.ends_only or not (asked.few or asked.no_compiler):
         for age in ("oldest", "newest"):
             python = environment(age)
             cells += [Cell(python, None, 1, EVERYTHING), Cell(python, None, 2, QUICK)]
-    runs = [partial(run, cell, asked.pytest) for cell in cells]
-    if asked.no_compiler:
-        runs.append(without_compiler)
-    lines, failed, counted = [], 0, 0
+    runs = [*(partial(run, cell) for cell in cells), *([without_compiler] if asked.no_compiler else [])]
+    found = []
     for one in runs:
-        said, passed = one()
-        counted += passed is not None
-        failed += passed is False
-        lines.append(said)
-        print(said, flush=True)
-    print(f"\n== {counted} runs, {failed} failed", *lines, sep="\n")
+        found.append(one())
+        print(found[-1][0], flush=True)
+    counted, failed = (sum(passed in some for _, passed in found) for some in ((True, False), (False,)))
+    print(f"\n== {counted} runs, {failed} failed", *(said for said, _ in found), sep="\n")
     return 1 if failed or not counted else 0
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./scripts/matrix", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
-    parser.add_argument("--kernels-only", action="store_true", help="no environments of other versions")
     parser.add_argument("--ends-only", action="store_true", help="the oldest and the newest versions alone")
     parser.add_argument("--no-compiler", action="store_true", help="a build without a C++ compiler alone")
-    parser.add_argument("pytest", nargs="*", help="for pytest, after --; default: the tests of numbers, or all")
     return parser.parse_args()
 
 
-def run(cell: Cell, pytest: list[str]) -> tuple[str, bool | None]:
+def run(cell: Cell) -> tuple[str, bool | None]:
     """Return a line that says how it went, and whether it passed; None for kernels that could not be had."""
     name = f"{cell.kernels or 'own kernels'}, BLAS threads {cell.n_threads}"
     asked = lower_bounds() if cell.tests == EVERYTHING else ("numpy", "scipy", "scikit-learn")
@@ -127,7 +121,7 @@ def run(cell: Cell, pytest: list[str]) -> tuple[str, bool | None]:
         return f"not counted  {name}: the libraries took {taken} in their place", None
     begun = time.monotonic()
     warned = (*THEIRS, "-Wdefault::UserWarning")
-    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *warned, *(pytest or cell.tests)]
+    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *warned, *cell.tests]
     done = subprocess.run(command, cwd=ROOT, env=cell.environment, capture_output=True, text=True, check=False)
     minutes = (time.monotonic() - begun) / 60
     if done.returncode:

@@ -14,17 +14,15 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
-    "additive": "results/additive-kernels.md",
-    "default_fits": "results/left-out-scores.md",
     "explain": "developers/explanations.md",
     "family": "results/family.md",
     "groups": "results/groups.md",
     "known_outliers": "results/known-outliers.md",
+    "large_data": "results/large-data.md",
     "layouts": "developers/layouts.md",
     "monitor": "results/drift.md",
-    "offsets": "results/offsets.md",
     "openset": "results/open-set.md",
-    "score_csv": "results/large-data.md",
+    "parts": "results/performance.md",
     "tabular": "results/tabular.md",
 }
 
@@ -52,7 +50,7 @@ def printed():
 
 
 def test_every_published_file_has_its_benchmark():
-    assert len(SCRIPTS) >= 13
+    assert len(SCRIPTS) >= 11
     assert all((BENCHMARKS / f"{script}.py").exists() for script in SCRIPTS)
 
 
@@ -62,7 +60,7 @@ def test_published_records_make_tables(printed, script):
     assert len(rows) >= 3
     assert all(line.endswith(" |") for line in rows)
     records = json.loads((BENCHMARKS / "results" / f"{script}.json").read_text())
-    if script in ("additive", "speed"):
+    if script == "speed":
         n_tables = sum(line.startswith("| ---") for line in rows)
         assert len(rows) - 2 * n_tables == len(records["records"])
 
@@ -85,7 +83,7 @@ def module(name):
     return imported
 
 
-the_harness, the_ranking, the_rivals = map(module, ("harness", "ranking", "rivals"))
+the_harness, the_report, the_rivals = map(module, ("harness", "tabular_report", "rivals"))
 
 
 class TestHarness:
@@ -149,18 +147,18 @@ class TestHarness:
 
 
 class TestRanking:
-    def test_holm_multiplies_by_what_is_left_and_keeps_the_order(self, ranking):
-        adjusted = ranking.holm(np.array([0.01, 0.04, 0.03, 0.005]))
+    def test_holm_multiplies_by_what_is_left_and_keeps_the_order(self, tabular_report):
+        adjusted = tabular_report.holm(np.array([0.01, 0.04, 0.03, 0.005]))
         np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06, 0.02])
 
-    def test_cliques_are_the_longest_runs_of_which_no_pair_differs(self, ranking):
+    def test_cliques_are_the_longest_runs_of_which_no_pair_differs(self, tabular_report):
         pairs = {(i, j): 1.0 for j in range(5) for i in range(j)} | {(0, 3): 0.01, (0, 4): 0.01, (2, 4): 0.01}
-        assert ranking.cliques_of(5, pairs) == ((0, 2), (1, 3), (3, 4))
-        assert ranking.cliques_of(5, dict.fromkeys(pairs, 0.01)) == ()
+        assert tabular_report.cliques_of(5, pairs) == ((0, 2), (1, 3), (3, 4))
+        assert tabular_report.cliques_of(5, dict.fromkeys(pairs, 0.01)) == ()
 
-    def test_ranks_are_means_over_tables_and_ties_share(self, ranking):
+    def test_ranks_are_means_over_tables_and_ties_share(self, tabular_report):
         good = np.linspace(0.6, 0.9, 20)
-        found = ranking.ranking({"worse": good - 0.2, "good": good, "same": good.copy()})
+        found = tabular_report.ranking({"worse": good - 0.2, "good": good, "same": good.copy()})
         assert found.names == ("good", "same", "worse")
         assert found.ranks == (1.5, 1.5, 3.0)
         assert found.cliques == ((0, 1),)

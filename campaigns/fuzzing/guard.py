@@ -37,28 +37,16 @@ class Forbidden(BaseException):
 
 @dataclass(frozen=True)
 class Fault:
-    """What was wrong with the answer to an input.
-
-    Attributes
-    ----------
-    what : str
-    where : str
-        The innermost line of this project's code; faults at one line are one fault.
-    """
+    """What was wrong with the answer to an input, and the innermost line of this project's code: its name."""
 
     what: str
     where: str
 
 
 class Guard:
-    """Hears what Python does while an input is read.
+    """Hears what Python does while an input is read, and where: files may be written into some folders alone.
 
-    Parameters
-    ----------
-    *folders : Path
-        Where files may be written.
-    packages : bool, default=True
-        Whether no package may be imported that was not there when the guard began.
+    With packages=True none may be imported that was not there when the guard began.
     """
 
     def __init__(self, *folders: Path, packages: bool = True) -> None:

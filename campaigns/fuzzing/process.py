@@ -17,8 +17,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FrameType
@@ -38,15 +38,7 @@ MISSING = "Fuzzing needs Atheris. Install it with: pip install '.[campaigns]'"
 
 
 class Tried:
-    """The inputs that a target was given: how many, and what was wrong.
-
-    Parameters
-    ----------
-    folder : Path
-        Where counts are kept, once a second.
-    guard, read, clear
-        As `Guard.judged` takes them.
-    """
+    """The inputs that a target was given: how many, and what was wrong. Counts are kept in a folder, once a second."""
 
     def __init__(self, folder: Path, guard: Guard, read: Any, clear: tuple[type[BaseException], ...]) -> None:
         self.folder, self.guard, self.read, self.clear = folder, guard, read, clear
@@ -90,8 +82,7 @@ def fuzz(reader: Reader, folder: Path, seconds: int) -> None:
     corpus = folder / "corpus"
     for made in (corpus, folder / "faults"):
         made.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_in_memory()) as place:
-        files = _temporary(Path(place))
+    with _folder() as (place, files):
         with atheris.instrument_imports(include=INSTRUMENTED):
             for module in reader.modules:
                 import_module(module)
@@ -103,8 +94,9 @@ def fuzz(reader: Reader, folder: Path, seconds: int) -> None:
             with suppress(Exception):
                 read(known.read_bytes())
         warnings_are_faults()
-        tried = Tried(folder, Guard(Path(place)), read, clear)
-        resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MOST_BYTES, resource.RLIM_INFINITY))
+        tried = Tried(folder, Guard(place), read, clear)
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + MOST_BYTES, resource.RLIM_INFINITY))
         more = {"custom_mutator": reader.change} if reader.change is not None else {}
         atheris.Setup([sys.argv[0], *_options(reader, folder, seconds), str(corpus)], tried, **more)
         atheris.Fuzz()
@@ -123,22 +115,14 @@ def _options(reader: Reader, folder: Path, seconds: int) -> Sequence[str]:
     return options
 
 
-def _in_memory() -> str | None:
-    """Return where files are in memory, None where the system has no such place."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-def _temporary(place: Path) -> Path:
-    """Have temporary files made below a place; return a folder for others."""
-    for name in ("temporary", "files"):
-        (place / name).mkdir()
-    tempfile.tempdir = str(place / "temporary")
-    return place / "files"
-
-
-def _address_space() -> int:
-    """Return the size of this process's address space, in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+@contextmanager
+def _folder() -> Iterator[tuple[Path, Path]]:
+    """Give a folder, in memory where the system has such a place, for temporary files, and one in it for others."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as name:
+        for made in ("temporary", "files"):
+            Path(name, made).mkdir()
+        tempfile.tempdir = str(Path(name, "temporary"))
+        yield Path(name), Path(name, "files")
 
 
 def lines(reader: Reader, folder: Path, seconds: float) -> dict[str, Any]:
@@ -164,9 +148,9 @@ def lines(reader: Reader, folder: Path, seconds: float) -> dict[str, Any]:
         return local(frame, event, argument)
 
     first: list[str] = []
-    with tempfile.TemporaryDirectory(dir=_in_memory()) as place:
-        read, clear = reader.prepare(_temporary(Path(place)))
-        guard = Guard(Path(place), packages=False)
+    with _folder() as (place, made):
+        read, clear = reader.prepare(made)
+        guard = Guard(place, packages=False)
         warnings_are_faults()
         begin = time.monotonic()
         inputs = [path for path in (folder / "corpus").iterdir() if path.is_file()]

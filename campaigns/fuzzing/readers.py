@@ -8,35 +8,32 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import sys
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fuzzing import changes, commands, models
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+import damage
+from fuzzing import commands, models
 
 Read = Callable[[bytes], object]
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A target.
+    """A target, and the modules whose lines it is to reach.
 
-    Attributes
-    ----------
-    name : str
-    modules : tuple of str
-        Whose lines it is to reach.
-    prepare : function of a folder
-        It returns the function of an input, and the errors that are its clear answers to bad inputs.
-    seeds : function of a folder that gives good inputs
-    words : tuple of bytes
-        What means something to it.
-    change : function of bytes, a most length and a seed, or None
-        It makes another input of one; None changes bytes blindly.
-    longest : int
-        Of an input, in bytes.
+    `prepare` returns of a folder the function of an input, and the errors that are its clear answers to bad inputs;
+    `seeds` good inputs. `words` mean something to it. `change` makes another input of one, of a most length and by a
+    seed; None changes bytes blindly. The longest input has so many bytes.
     """
 
     name: str
@@ -147,8 +144,6 @@ def _table_file(name: str, **how: Any) -> Callable[[Path], tuple[Read, tuple[typ
 
 
 def _npy_seeds(folder: Path) -> list[bytes]:
-    import numpy as np
-
     arrays = [np.arange(6).reshape(3, 2), np.linspace(0, 1, 8).reshape(4, 2).T, np.ones((2, 2), "f4"), np.eye(3) > 0]
     found = []
     for array in arrays:
@@ -158,8 +153,6 @@ def _npy_seeds(folder: Path) -> list[bytes]:
 
 
 def _npz_seeds(folder: Path) -> list[bytes]:
-    import numpy as np
-
     array, found = np.arange(6.0).reshape(3, 2), []
     for save, arrays in product((np.savez, np.savez_compressed), ({"x": array}, {"x": array, "y": array})):
         save(folder / "seed.npz", **arrays)
@@ -305,6 +298,74 @@ def _voc_seeds(folder: Path) -> list[bytes]:
     ]
 
 
+# Changes that keep what a blind one would break at once: check sums, lengths, words
+
+KEEPING = (damage.header, damage.values, damage.values, *(damage.schema,) * 4)
+LEAST_FOOTER = 12
+
+
+def blindly(content: bytes, most: int) -> bytes:
+    """Return another input, as libFuzzer changes it."""
+    import atheris
+
+    return bytes(atheris.Mutate(content, most))
+
+
+def changed_model(content: bytes, most: int, seed: int) -> bytes:
+    """Change a model file: bytes, the text of its schema, or its parts with the check sums put right."""
+    rng = random.Random(seed)
+    chance = rng.random()
+    if chance < 0.1:
+        return blindly(content, most)
+    changed = b""
+    # What is no archive, or one without such parts, is changed blindly; zipfile warns of doubled names.
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if chance < 0.3:
+            members = damage.read(content)
+            members[damage.SCHEMA] = blindly(members[damage.SCHEMA], most // 2)
+            changed = damage.written(members)
+        else:
+            changed = rng.choice(KEEPING)(content, np.random.default_rng(seed))
+    return changed if 0 < len(changed) <= most else blindly(content, most)
+
+
+def changed_parquet(content: bytes, most: int, seed: int) -> bytes:
+    """Change a Parquet file: its footer, with the length put right, or any byte."""
+    if len(content) < LEAST_FOOTER or seed % 3 == 0:
+        return blindly(content, most)
+    length = int.from_bytes(content[-8:-4], "little")
+    if length > len(content) - 8:
+        return blindly(content, most)
+    before, footer = content[: -8 - length], content[-8 - length : -8]
+    footer = blindly(footer, max(1, most - len(before) - 8))
+    return before + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def changed_words(known: tuple[bytes, ...]) -> Any:
+    """Return a change of lines of words: one is added, removed, moved, exchanged for a known one or changed itself."""
+
+    def change(content: bytes, most: int, seed: int) -> bytes:
+        rng = random.Random(seed)
+        line = content.split(b"\n") if content else []
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randint(0, len(line))
+            kind = rng.randrange(8)
+            if kind < 3 or place == len(line):
+                line.insert(place, rng.choice(known))
+            elif kind < 5:
+                line[place] = rng.choice(known)
+            elif kind == 5:
+                del line[place]
+            elif kind == 6:
+                line.insert(rng.randrange(len(line)), line.pop(place))
+            else:
+                line[place] = blindly(line[place], 40).replace(b"\n", b"")
+        return b"\n".join(line)[:most]
+
+    return change
+
+
 READERS: tuple[Reader, ...] = (
     Reader("annotations", ("slabsvm_reproduction.voc.annotation",), _annotations, _voc_seeds, VOC_WORDS),
     Reader(
@@ -346,15 +407,15 @@ READERS: tuple[Reader, ...] = (
         _table_file("table.parquet"),
         _parquet_seeds,
         (b"PAR1", b"pandas", b"ARROW:schema", b"metadata"),
-        changes.parquet,
+        changed_parquet,
         8192,
     ),
     Reader(
         "jsonl", ("slabsvm.files.tables",), _table_file("table.jsonl"), lambda _: JSON_LINES, (b'"a":', b"null", b"[]")
     ),
-    Reader("models", models.MODULES, models.prepare, models.seeds, (), changes.model, 2**18),
+    Reader("models", models.MODULES, models.prepare, models.seeds, (), changed_model, 2**18),
     Reader(
-        "command lines", commands.MODULES, commands.lines, commands.line_seeds, (), changes.words(commands.WORDS), 400
+        "command lines", commands.MODULES, commands.lines, commands.line_seeds, (), changed_words(commands.WORDS), 400
     ),
-    Reader("commands", commands.MODULES, commands.whole, commands.line_seeds, (), changes.words(commands.WORDS), 400),
+    Reader("commands", commands.MODULES, commands.whole, commands.line_seeds, (), changed_words(commands.WORDS), 400),
 )

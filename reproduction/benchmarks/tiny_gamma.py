@@ -165,5 +165,4 @@ if __name__ == "__main__":
         lambda document: tables(TABLE)({"records": worst(document["records"])}),
         keys=("class", "fold", "method", "gamma"),
         arguments={"--data": folder},
-        packages=("skimage",),
     ).main()

@@ -102,8 +102,8 @@ class OneClassSlabSVM(SupportVectorDetector):
     expected_recall_ : float
         The share of new positives that this model is expected to accept. It counts which of the m rows that set the
         planes the model accepts without having learned them, and where the planes lie in the m + 1 gaps between their
-        scores (docs/results/offsets.md). With groups it is the share for new groups. With calibration="training" it is
-        `training_recall_bound_`.
+        scores (docs/results/thresholds.md). With groups it is the share for new groups. With calibration="training" it
+        is `training_recall_bound_`.
     expected_recall_error_ : float
         Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r. With groups it follows from how much groups
         differ. Not with calibration="training".
