@@ -566,7 +566,7 @@ def test_moments_that_pandas_cannot_write_are_times_all_the_same(tmp_path):
     moments = pd.Series(np.array([3 * 10**17, 10**18], "datetime64[us]")).dt.tz_localize("UTC")
     pd.DataFrame({"t": moments}).to_parquet(tmp_path / "t.parquet")
     (column,) = TableEncoder().fit(whole(tmp_path / "t.parquet", Reading())).columns_
-    assert column.described().holds == "11476-08-15 05:20 to 33658-09-27 01:46"
+    assert column.described().holds == "11476-08-15 05:20 to 33658-09-27 01:46 UTC"
 
 
 def test_an_error_means_nothing_to_a_terminal(tmp_path):

@@ -94,11 +94,8 @@ def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> Mo
 def is_unix(name: str, numbers: npt.NDArray[Any]) -> bool:
     """Return whether whole numbers are seconds or milliseconds since 1970, by their size and the column's name."""
     word = r"(?:^|[^A-Za-z])(?i:ts|time|timestamp|datetime|date|epoch|unix\w*|created|updated|seen|at)(?:[^A-Za-z]|$)"
-    if (
-        re.search(rf"{word}|[a-z](?:Time|At|Date|Ts)$", name) is None
-        or numbers.dtype.kind not in "iuf"
-        or not len(numbers)
-    ):
+    is_named = re.search(rf"{word}|[a-z](?:Time|At|Date|Ts)$", name) is not None
+    if not is_named or numbers.dtype.kind not in "iuf" or not len(numbers):
         return False
     low, high = float(numbers.min()), float(numbers.max())
     unit = 1000 if low >= 1000 * FIRST_UNIX else 1
