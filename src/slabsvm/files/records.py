@@ -31,25 +31,20 @@ SEPARATORS = ("\t", ";", "|", ",")
 N_LINES = 20
 # A line in which more than this share of the cells are the columns' names repeats the header.
 MOST_NAMES = 0.5
-NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # Encodings of texts that are no UTF-8 and have no mark: where letters stand beside those of ASCII, by the letters of
 # German, French, Spanish, Portuguese, Italian, Danish and Norwegian, Swedish; Polish, Czech and Slovak, Hungarian,
 # Croatian and Slovenian, Romanian; Turkish; Icelandic. Of two that have as many of a text's letters the first is meant.
-WESTERN = ("cp1252", "cp850", "mac_roman")
-LANGUAGES = (
-    *((WESTERN, some) for some in ("äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü¿¡ªº", "áâãàçéêíóôõúü")),
-    *((WESTERN, some) for some in ("àèéìíîòóùú", "æøåéö", "åäöéü")),
-    *((("cp1250",), some) for some in ("ąćęłńóśźż", "áčďéěíňóřšťúůýžäľĺŕô", "áéíóöőúüű", "čćđšž", "ăâîşţ")),
-    (("cp1254",), "çğıöşüâîû"),
-    (WESTERN, "áðéíóúýþæö"),
-)
+LANGUAGES = {
+    "äöüß àâæçéèêëîïôœùûüÿ áéíñóúü¿¡ªº áâãàçéêíóôõúü àèéìíîòóùú æøåéö åäöéü": ("cp1252", "cp850", "mac_roman"),
+    "ąćęłńóśźż áčďéěíňóřšťúůýžäľĺŕô áéíóöőúüű čćđšž ăâîşţ": ("cp1250",),
+    "çğıöşüâîû": ("cp1254",),
+    "áðéíóúýþæö": ("cp1252",),
+}
 # Quotes, dashes and signs of Windows, which stand beside the letters of all.
 MARKS = b"\x80\x82\x84\x85\x91\x92\x93\x94\x96\x97\xa7\xab\xb0\xb5\xbb".decode("cp1252")
 # Where whole words are of other letters, the likely ones first.
 OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
-BESIDE_ASCII = re.compile(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[A-Za-z])")
-IN_WORDS = re.compile(rb"[\x80-\xff]{2,}")
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 STRAY_QUOTE = "line {line:,}: a quote is not closed, or stands inside of a cell"
 _LIMIT = Lock()
@@ -342,8 +337,8 @@ def encoding_of(content: bytes, kept: str | None = None) -> str:
 
 def _likely(content: bytes) -> str:
     text = b"\n".join([line for line in content.split(b"\n") if not line.isascii()][: 50 * N_LINES])
-    beside = BESIDE_ASCII.findall(text)
-    if len(beside) >= len(IN_WORDS.findall(text)):
+    beside = re.findall(rb"(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[A-Za-z])", text)
+    if len(beside) >= len(re.findall(rb"[\x80-\xff]{2,}", text)):
         letters = Counter(beside)
 
         def explained(encoding: str, known: str) -> int:
@@ -351,10 +346,8 @@ def _likely(content: bytes) -> str:
             known += MARKS if encoding.startswith("cp125") else ""
             return sum(count for letter, count in decoded if letter in {*known})
 
-        return max(
-            ((encoding, known) for encodings, known in LANGUAGES for encoding in encodings),
-            key=lambda one: explained(*one),
-        )[0]
+        pairs = ((one, known) for all_, encodings in LANGUAGES.items() for known in all_.split() for one in encodings)
+        return max(pairs, key=lambda pair: explained(*pair))[0]
     from charset_normalizer import from_bytes
 
     best = from_bytes(text, cp_isolation=list(OTHER_SCRIPTS), preemptive_behaviour=False).best()
@@ -407,4 +400,4 @@ def _start_of_line(content: bytes, number: int) -> int:
 
 
 def _named(separator: str) -> str:
-    return NAMES_OF_SEPARATORS.get(separator, shown(separator))
+    return {"\t": "tab", " ": "space"}.get(separator, shown(separator))

@@ -34,7 +34,7 @@ from slabsvm.tables.cells import LAST_EXACT, TableError, distinct_names, is_text
 from slabsvm.tables.letters import LONGEST_TEXT, Letters
 from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
 
-STANDARD = Path("-")
+STANDARD = Path("-")  # the standard input
 SUFFIXES = {
     "csv": (".csv", ".txt"),
     "tsv": (".tsv", ".tab"),
@@ -45,10 +45,7 @@ SUFFIXES = {
     "svmlight": (".svmlight", ".svm", ".libsvm"),
     "xlsx": (".xlsx", ".xlsm"),
 }
-WORKBOOKS = (".xlsb", ".xls", ".ods", ".numbers")
 TEXTS = ("csv", "tsv")
-# Formats that may be compressed by gzip, or come from the standard input.
-STREAMS = (*TEXTS, "jsonl", "svmlight")
 # Cells of a table of numbers in a piece.
 PIECE_CELLS = 2**19
 # Either is a decimal point, as where nobody says which one is: each column has its own.
@@ -58,8 +55,6 @@ GAPS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-# A dense row of more columns is no table of a person's.
-MOST_COLUMNS = 100_000
 # What a line of totals is called, in a cell that says nothing else but a colon.
 TOTALS = (
     *("total", "totals", "grand total", "grand-total", "grandtotal", "sub total", "sub-total", "subtotal", "subtotals"),
@@ -72,10 +67,6 @@ for _start in {some.encode()[:2] for word in TOTALS for some in (word, word.uppe
     BEGINNINGS[int.from_bytes(_start)] = True
 for _blank in b" \t:":
     BEGINNINGS[256 * _blank : 256 * _blank + 256] = True
-# A larger share of the rows are no totals.
-MOST_TOTALS = 0.05
-# Of a byte, whether it may stand between cells.
-BETWEEN = np.isin(np.arange(256), list(b' \t;|,\r\n"'))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +104,7 @@ class Reading:
         for name, known in SUFFIXES.items():
             if suffix in known:
                 return name
-        if suffix in WORKBOOKS:
+        if suffix in (".xlsb", ".xls", ".ods", ".numbers"):
             raise TableError(f"it is a spreadsheet's workbook ({suffix}), which is not read. {AS_CSV}")
         if path.is_dir():
             raise TableError("it is a folder. Name a file in it")
@@ -168,7 +159,7 @@ def whole(path: Path, how: Reading) -> Any:
 
 def _parts(path: Path, how: Reading) -> Iterator[Any]:
     name = how.named(path)
-    if path == STANDARD and name not in STREAMS:
+    if path == STANDARD and name not in (*TEXTS, "jsonl", "svmlight"):
         raise TableError(f"{name} cannot come from the standard input, where nobody can go back: give a file")
     yield from READERS[name](path, how)
 
@@ -180,8 +171,8 @@ def totals_of(table: Any) -> dict[int, str]:
         cells = table.iloc[:, place]
         if _is_text(cells) and (some := _may_be_totals(cells)).any():
             found[some] |= cells[some].str.strip(" \t:").str.lower().isin(TOTALS).to_numpy(dtype=bool)
-    # Where many rows say so it is a name among others.
-    places = np.flatnonzero(found).tolist() if found.sum() <= max(1.0, MOST_TOTALS * len(table)) else []
+    # Where more than a row in twenty says so it is a name among others.
+    places = np.flatnonzero(found).tolist() if found.sum() <= max(1.0, 0.05 * len(table)) else []
     return {place: ", ".join(map(str, table.iloc[place].dropna().tolist()[:4])) for place in places}
 
 
@@ -305,8 +296,7 @@ def _has_two_readings(texts: Any, *, unmarked: bool) -> bool:
 
 def _may_have_leading_zero(content: bytes, separator: str) -> bool:
     """Return whether a text may have a cell of digits that begins with a zero."""
-    is_between = BETWEEN.copy()
-    is_between[ord(separator)] = True
+    is_between = np.isin(np.arange(256), [ord(separator), *b' \t;|,\r\n"'])
     letters = np.frombuffer(b"\n" + content + b"\n\n", dtype=np.uint8)
     is_digit = letters - np.uint8(ord("0")) < 10
     zeros = np.flatnonzero((letters[1:-2] == ord("0")) & is_digit[2:-1]) + 1
@@ -511,8 +501,8 @@ def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
             X, _labels = load_svmlight_file(io.BytesIO(_plain_svmlight(content)), zero_based=False)
         except (ValueError, OverflowError, IndexError) as error:
             raise TableError(f"it is no svmlight file, whose features count from 1: {_first_line(error)}") from error
-    if X.shape[1] > MOST_COLUMNS:
-        raise TableError(f"it has {X.shape[1]:,} columns, and {MOST_COLUMNS:,} are read. Learn sparse rows from Python")
+    if X.shape[1] > 100_000:  # dense, a piece of some rows would not fit into memory
+        raise TableError(f"it has {X.shape[1]:,} columns, and 100,000 are read. Learn sparse rows from Python")
     X.resize((X.shape[0], max(X.shape[1], how.n_columns)))
     yield from _of_array(X, lambda rows: rows.toarray())
 
