@@ -30,7 +30,7 @@ from slabsvm.files.records import (
 )
 from slabsvm.runtime.arrays import BoolArray
 from slabsvm.runtime.caller import load
-from slabsvm.tables.cells import LAST_EXACT, TableError, distinct_names, is_text, listed, shown
+from slabsvm.tables.cells import LAST_EXACT, NUMERIC, TableError, distinct_names, is_text, listed, shown
 from slabsvm.tables.letters import LONGEST_TEXT, Letters
 from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
 
@@ -167,7 +167,8 @@ def _parts(path: Path, how: Reading) -> Iterator[Any]:
 def totals_of(table: Any) -> dict[int, str]:
     """Return rows that are totals, by their places, with their first cells: a cell of them says nothing else."""
     found = np.zeros(len(table), dtype=bool)
-    for place in range(table.shape[1]):
+    # Of very wide tables, which hold numbers, a column is slow to take.
+    for place in [place for place, kind in enumerate(table.dtypes) if getattr(kind, "kind", "O") not in NUMERIC]:
         cells = table.iloc[:, place]
         if _is_text(cells) and (some := _may_be_totals(cells)).any():
             found[some] |= cells[some].str.strip(" \t:").str.lower().isin(TOTALS).to_numpy(dtype=bool)
