@@ -21,10 +21,10 @@ good, new = train_test_split(X[y == 1], test_size=100, random_state=0)
 malignant = X[y == 0]
 
 
-def pane(title):
+def pane(title, right=140, top=0.2):
     """Return axes that look at the two measurements."""
     _, axes = plt.subplots(figsize=(3.7, 3.5), layout="constrained")
-    axes.set(xlim=(40, 260), ylim=(-0.02, 0.4), xlabel=drawn[0], ylabel=drawn[1])
+    axes.set(xlim=(40, right), ylim=(-0.01, top), xlabel=drawn[0], ylabel=drawn[1])
     axes.set_title(title)
     return axes
 
@@ -36,14 +36,14 @@ learned.scatter(*good[drawn].to_numpy().T, s=9, color=KNOWN)
 # The model says of each place how many good rows are as far out: its p-value. Darker is
 # where at least half are, and pale where a tenth is: what lies beyond is rejected.
 two = AutoDetector(recall=0.9).fit(good[drawn].to_numpy())
-across, up = np.meshgrid(np.linspace(40, 260, 120), np.linspace(-0.02, 0.35, 120))
+across, up = np.meshgrid(np.linspace(40, 260, 120), np.linspace(-0.01, 0.4, 120))
 places = np.column_stack([across.ravel(), up.ravel()])
 p_values = two.p_values(places).reshape(across.shape)
 
-accepted, verdicts = pane("2. What it accepts"), pane("3. New rows")
+accepted, verdicts = pane("2. What it accepts"), pane("3. New rows", 260, 0.4)
 for axes in (accepted, verdicts):
     axes.contourf(across, up, p_values, [0.1, 0.5, 1], colors=SEQUENCE[:2], alpha=0.6)
-accepted.scatter(*good[drawn].to_numpy().T, s=9, color=KNOWN)
+accepted.scatter(*good[drawn].to_numpy().T, s=3, color=INK, alpha=0.5)
 
 # %%
 # New rows are judged:
@@ -60,7 +60,7 @@ verdicts.legend(loc="upper left")
 # With all 30 measurements. A learned row scores higher than a new one would. Each is
 # scored by the model without it, too: a tenth of *these* scores is below the threshold.
 model = AutoDetector(recall=0.9).fit(good)
-_, threshold = plt.subplots(figsize=(7, 3.2), layout="constrained")
+_, threshold = plt.subplots(figsize=(4.8, 3.2), layout="constrained")
 bins = np.linspace(-4, 2.5, 27)
 scores = {
     "scored by the model that learned it": (model.decision_function(good), SAND),
@@ -71,10 +71,10 @@ for name, (decisions, colour) in scores.items():
 threshold.axvline(0, color=INK, ls="--")
 threshold.set(xlabel="decision: rejected below 0", ylabel="learned rows")
 threshold.set_title("4. Each learned row, with and without itself")
-threshold.legend(loc="upper left")
+threshold.legend(loc="upper left", fontsize="small")
 
 # %%
 # Why a row is rejected: what each measurement adds to its decision.
-_, reasons = plt.subplots(figsize=(7, 3.2), layout="constrained")
+_, reasons = plt.subplots(figsize=(4.8, 3.0), layout="constrained")
 draw_explanation(model, malignant[:1], max_features=5, ax=reasons)
 reasons.set_title("5. Why the first malignant tumour is rejected", loc="left")
