@@ -25,7 +25,7 @@ from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
-from slabsvm.solvers.small import Leaving, LeftOut, solve_small
+from slabsvm.solvers.small import Leaving, LeftOutScores, solve_small
 
 TIGHT = 1e-11
 LARGEST = 200
@@ -89,7 +89,7 @@ def refitted_scores(dual: Dual, K: np.ndarray, some: np.ndarray, stays: float = 
     return np.asarray(K[np.ix_(some, here)] @ rest.beta(refit.multipliers))
 
 
-def left_out(dual: Dual, K: np.ndarray, leaving: Leaving) -> tuple[Solution, LeftOut]:
+def left_out(dual: Dual, K: np.ndarray, leaving: Leaving) -> tuple[Solution, LeftOutScores]:
     """Return the optimum, and scores without what leaves."""
     solution, found = solve_small(dual, Dense(K), tol=TIGHT, leaving=leaving)
     assert found is not None

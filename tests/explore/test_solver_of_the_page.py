@@ -17,7 +17,7 @@ import pytest
 
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.solvers.small import Leaving, LeftOut, solve_small
+from slabsvm.solvers.small import Leaving, LeftOutScores, solve_small
 from slabsvm_reproduction.interior_point import interior_point
 
 pytestmark = pytest.mark.numeric
@@ -140,7 +140,7 @@ def central(
     tol: float,
     leaving: Leaving | None = None,
     **_: Any,
-) -> tuple[Solution, LeftOut | None]:
+) -> tuple[Solution, LeftOutScores | None]:
     """Return what the interior point finds, with multipliers that are nearly at a bound put there.
 
     Left-out scores are the core's, with another rounding.

@@ -13,7 +13,7 @@ from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import equal_scores_by_products
-from slabsvm.solvers.small import LARGEST, solve_small
+from slabsvm.solvers.small import MOST_EXACT, solve_small
 
 
 def problem(n_samples, gamma=0.3):
@@ -93,11 +93,11 @@ def test_products_lead_nowhere_where_planes_are_apart():
 
 @pytest.mark.slow
 def test_a_collapsed_slab_of_many_samples_is_solved_by_products():
-    dual, gram, K = problem(LARGEST + 100)
+    dual, gram, K = problem(MOST_EXACT + 100)
     solution = loop.solve(dual, gram)
     assert solution.status is Status.CONVERGED
     # No step of the descent is taken but those of the sample.
-    assert solution.iterations <= LARGEST
+    assert solution.iterations <= MOST_EXACT
     assert certificate.gap(dual, K, solution.multipliers) <= solution.gap * (1 + 1e-3)
 
 

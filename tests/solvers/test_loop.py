@@ -12,7 +12,7 @@ from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import TUNING, Limits, _Rounds
-from slabsvm.solvers.small import LARGEST, solve_small
+from slabsvm.solvers.small import MOST_EXACT, solve_small
 
 pytestmark = pytest.mark.numeric
 
@@ -56,8 +56,8 @@ def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
 
 
 # One feature and epsilon near 1: K is singular to rounding, and the planes' masses nearly cancel.
-LINE = np.random.default_rng(0).normal(size=(LARGEST + 1, 1))
-HARD = one_class_slab(np.ones(LARGEST + 1), 0.1, 0.01, 0.999), Computed(RBF(5.0), LINE)
+LINE = np.random.default_rng(0).normal(size=(MOST_EXACT + 1, 1))
+HARD = one_class_slab(np.ones(MOST_EXACT + 1), 0.1, 0.01, 0.999), Computed(RBF(5.0), LINE)
 
 
 def test_a_fit_whose_gap_falls_too_slowly_ends_after_a_number_of_steps_and_says_so():
@@ -65,7 +65,7 @@ def test_a_fit_whose_gap_falls_too_slowly_ends_after_a_number_of_steps_and_says_
     assert solution.status is Status.SLOW
     assert "epsilon" in solution.status.value
     # Its last call of the descent may go on for 20 steps a sample.
-    assert solution.iterations <= 5e6 / LARGEST + 4 * 20 * (LARGEST + 1 + 256)
+    assert solution.iterations <= 5e6 / MOST_EXACT + 4 * 20 * (MOST_EXACT + 1 + 256)
     true_gap = certificate.gap(HARD[0], RBF(5.0)(LINE, LINE), solution.multipliers)
     assert true_gap <= solution.gap * (1 + 1e-6) + 1e-15
 

@@ -52,7 +52,7 @@ REACH_REMEDY = (
     "They score like rows infinitely far away, and only their kernel mass decides what is accepted there. Use a "
     "smaller gamma, or more samples."
 )
-BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
+ROUNDING_DECIDES = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
 
 
 def found_no_direction(detector: Any) -> str:
@@ -340,7 +340,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
             yield self._too_few(self.alpha)
             return
         if warned := found_no_direction(self.estimator_):
-            yield f"The fit of the estimator found w = 0: {BY_CHANCE}. The fit's own warning: {warned}"
+            yield f"The fit of the estimator found w = 0: {ROUNDING_DECIDES}. The fit's own warning: {warned}"
         elif self.far_p_value_ > self.offset_ * (1 + WHOLE):
             p_value = f"one has the p-value {self.far_p_value_:.3g}, and alpha is {self.alpha:g}"
             yield f"Rows infinitely far away are accepted: {p_value}. {FAR_REMEDY}"

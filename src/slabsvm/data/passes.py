@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 # It is given the rows of a stretch, and the number of the first.
 Visitor = Callable[[Rows, int], Result]
 
-# The bytes of a stretch in float64, which stays in the cache.
+# The bytes of a stretch in float64: one of 1 MB stays in the cache.
 STRETCH_BYTES = 2**20
 
 

@@ -42,9 +42,6 @@ from slabsvm.runtime.sklearn_private import (
     _safe_split,
 )
 
-# Where scikit-learn looks for what a class's parameters may be.
-CONSTRAINTS = "_parameter_constraints"
-
 T = TypeVar("T")
 
 
@@ -55,8 +52,10 @@ def parameters(model: type[T]) -> type[T]:
     Each parameter is written once with what it may be, in the class that it belongs to, and scikit-learn sees one flat
     signature. What `fit` sets is annotated with field(init=False).
     """
-    allowed = [vars(base).get(CONSTRAINTS, {}) for base in reversed(model.__mro__)]
-    setattr(model, CONSTRAINTS, {name: values for each in allowed for name, values in each.items()})
+    # Where scikit-learn looks for what a class's parameters may be.
+    place = "_parameter_constraints"
+    allowed = [vars(base).get(place, {}) for base in reversed(model.__mro__)]
+    setattr(model, place, {name: values for each in allowed for name, values in each.items()})
     return dataclass(kw_only=True, eq=False, repr=False)(model)
 
 
@@ -402,7 +401,21 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
 D = TypeVar("D", bound=Detector)
 
-GROUPS = """\
+
+@atomic
+@_fit_context(prefer_skip_nested_validation=True)
+def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> D:
+    """Learn from positive samples, and leave whole groups out where thresholds are put: `Detector.fit` with groups."""
+    del y
+    self.fit_training(self.training(X, sample_weight, groups))
+    return self
+
+
+# What scikit-learn, tracebacks and the reference name it, and say of it.
+fit_with_groups.__name__ = "fit"
+fit_with_groups.__doc__ = cleandoc(Detector.fit.__doc__ or "").replace(
+    "\n\nReturns",
+    """
 groups : array-like of shape (n_samples,), default=None
     The name of each row's group, such as its patient, machine or video: numbers or words, none missing, at least two
     groups. Give groups if new rows come from new groups whose rows resemble each other. Thresholds then come from what
@@ -411,21 +424,10 @@ groups : array-like of shape (n_samples,), default=None
     their weights. gamma="neighbours" uses neighbours from other groups. A row that several groups share stays when one
     of them is left out. Support vector machines of more than 2,000 distinct rows do not learn some of the groups, and
     set the threshold by these; else what the model learns does not depend on groups.
-"""
 
-
-@atomic
-@_fit_context(prefer_skip_nested_validation=True)
-def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> D:
-    """Learn from positive samples, and leave whole groups out where thresholds are put: `Detector.fit` with GROUPS."""
-    del y
-    self.fit_training(self.training(X, sample_weight, groups))
-    return self
-
-
-# What scikit-learn, tracebacks and the reference name it, and say of it.
-fit_with_groups.__name__ = "fit"
-fit_with_groups.__doc__ = cleandoc(Detector.fit.__doc__ or "").replace("\n\nReturns", f"\n{GROUPS}\nReturns", 1)
+Returns""",
+    1,
+)
 
 
 def checked_rows(

@@ -24,9 +24,6 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray, row_sums
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
-# Half of the least finite number: what is below is outside.
-LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)
-
 
 @dataclass(frozen=True)
 class Density:
@@ -173,8 +170,9 @@ class KernelDensityDetector(Detector):
         offset = weighted_quantile(scores, counts, self.nu) if trained else calibration.quantile(scores, self.nu)
         infinity_warning = ""
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
-        if offset < LEAST_LOG_DENSITY:
-            offset = LEAST_LOG_DENSITY
+        least = -0.5 * float(np.finfo(np.float64).max)
+        if offset < least:
+            offset = least
             alone = float(np.average(scores < offset, weights=counts))
             infinity_warning = diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))

@@ -41,16 +41,6 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD, apart
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
-# Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
-NO_ERROR = 1e-10
-# A cloud's variance must be this many times what a threshold is moved by for rounding.
-RESOLVED = 1e3
-# What errors are made of is read off 64 samples.
-USUAL_ROWS = 64
-# Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
-LANCZOS_SIZE = 1000
-LANCZOS_SHARE = 0.05
-
 
 @dataclass(frozen=True, kw_only=True)
 class Subspace(KernelModel):
@@ -119,8 +109,8 @@ class Subspace(KernelModel):
 
     @cached_property
     def usual(self) -> Usual:
-        """What each feature adds to the samples' errors."""
-        return Usual.none(self.errors_by_feature(self.expansion.samples[:USUAL_ROWS]).mean(axis=0))
+        """What each feature adds to the errors of samples, of which 64 are asked."""
+        return Usual.none(self.errors_by_feature(self.expansion.samples[:64]).mean(axis=0))
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -253,7 +243,8 @@ class KernelPCADetector(KernelDetector):
         np.fill_diagonal(K, gram.diagonal)
         cloud = centred(K, distinct.weights)
         variance = float(cloud.shares @ np.diagonal(cloud.matrix))
-        if variance < RESOLVED * rounding:
+        # A variance of a thousand times what a threshold is moved by for rounding can be told from it.
+        if variance < 1e3 * rounding:
             refuse_remote_cloud(variance, gram)
         left_out = self._left_out(out)
         whole = self.calibration != "training" or not isinstance(self.n_components, Integral)
@@ -298,7 +289,8 @@ class KernelPCADetector(KernelDetector):
             model,
             offset=offset,
             infinity_warning=infinity_warning,
-            without_error=float(np.nanmax(error)) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
+            # Of smaller errors the components span all samples.
+            without_error=float(np.nanmax(error)) <= max(1e-10 * variance, 16 * gram.resolution * largest),
             **self._calibrated(training, -error, calibration, (scores - offset)[None]),
         )
 
@@ -400,7 +392,8 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Compone
     root = np.sqrt(cloud.shares)
     matrix = root[:, None] * cloud.matrix
     matrix *= root
-    complete = n_wanted is None or k <= LANCZOS_SIZE or n_wanted >= LANCZOS_SHARE * k
+    # Lanczos iterations find few leading eigenvectors of larger matrices faster.
+    complete = n_wanted is None or k <= 1000 or n_wanted >= 0.05 * k
     if not complete:
         start = np.random.default_rng(0).normal(size=k)
         variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)

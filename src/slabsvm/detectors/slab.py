@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +15,12 @@ from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import Solved, Unseen
-from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
+from slabsvm.fitted.planes import SlabPlanes, nominal_recall, planes_at, refuse_impossible
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 
 @parameters
@@ -155,7 +157,12 @@ class OneClassSlabSVM(SupportVectorDetector):
     rho_upper_: float = field(init=False)
     planes_: SlabPlanes = field(init=False)
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SLAB_CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
+        "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "epsilon": [FiniteReal(0.0, closed="left")],
+        "ranking": [StrOptions({"two-sided", "centre"})],
+    }
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         del kernel, gram

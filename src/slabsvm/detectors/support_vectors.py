@@ -25,7 +25,6 @@ from slabsvm.fitted import diagnosis, warnings
 from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
-from slabsvm.fitted.sources import EXACT
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.kernels.base import Kernel, WeightVector
@@ -35,7 +34,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 from slabsvm.solvers import loop
-from slabsvm.solvers.small import LARGEST, Leaving, LeftOut, solve_small
+from slabsvm.solvers.small import MOST_EXACT, Leaving, LeftOutScores, solve_small
 
 
 @parameters
@@ -195,14 +194,14 @@ class SupportVectorDetector(KernelDetector):
         )
 
     def _learn(self, training: Training) -> SupportVectorModel:
-        learned, out = self._learned(training, np.inf if self._by_folds else EXACT)
+        learned, out = self._learned(training, np.inf if self._by_folds else MOST_EXACT)
         kernel, gram = self._known(learned)
         # The solver, left-out scores and warnings then read the same values.
-        gram = gram.held() if gram.n_samples <= LARGEST else gram
+        gram = gram.held() if gram.n_samples <= MOST_EXACT else gram
         # C bounds multipliers by weights: those of all rows, of which some were held out.
         share = training.weights.sum() / learned.weights.sum()
         dual = self._dual(learned.distinct.weights * share, kernel, gram)
-        exact = self.calibration == "auto" and gram.n_samples <= EXACT and not dual.linear.any()
+        exact = self.calibration == "auto" and gram.n_samples <= MOST_EXACT and not dual.linear.any()
         solution, left_out = self._solve(dual, gram, self._leaving(learned) if exact else None)
         return self._read_off(training, learned, out, Solved(kernel, gram, dual, solution, left_out))
 
@@ -210,10 +209,10 @@ class SupportVectorDetector(KernelDetector):
         """Return what is left out: a row of each sample, or the groups."""
         return Leaving(learned.stays) if learned.groups is None else Leaving(groups=list(learned.groups))
 
-    def _solve(self, dual: Dual, gram: Gram, leaving: Leaving | None) -> tuple[Solution, LeftOut | None]:
-        """Return the solution, and scores without what leaves, of no more than LARGEST samples."""
+    def _solve(self, dual: Dual, gram: Gram, leaving: Leaving | None) -> tuple[Solution, LeftOutScores | None]:
+        """Return the solution, and scores without what leaves, of no more than MOST_EXACT samples."""
         left_out, tol = None, float(self.tol)
-        if gram.n_samples <= LARGEST:
+        if gram.n_samples <= MOST_EXACT:
             optimum = leaving is not None or gram.n_samples <= SMALL
             solution, left_out = solve_small(
                 dual, gram, tol=tol, max_iter=self.max_iter, optimum=optimum, leaving=leaving
@@ -296,7 +295,7 @@ class SupportVectorDetector(KernelDetector):
         """Return where rows lie along w that were not learned, or were left out exactly."""
         dual, gram, solution = solved.dual, solved.gram, solved.solution
         scores, outer = np.full(training.n_rows, np.nan), np.full(training.n_rows, np.nan)
-        if self._left_out(out) and (dual.linear.any() or gram.n_samples > EXACT):
+        if self._left_out(out) and (dual.linear.any() or gram.n_samples > MOST_EXACT):
             scores = self._scores_by_folds(training, solved)
             return Unseen.of(training, scores, scores)
         if solved.left_out is not None:
@@ -383,7 +382,7 @@ def _log_mass_unseen(
     if groups is None and not out.any():
         return None
     mass = np.full(training.n_rows, np.nan)
-    if groups is not None and len(learned.distinct.weights) <= EXACT:
+    if groups is not None and len(learned.distinct.weights) <= MOST_EXACT:
         of_samples = np.empty(len(expansion.coefficients), dtype=np.intp)
         of_samples[support.samples] = groups.of_samples[learned.distinct.group[support.rows]]
         rows = training.X[groups.representatives]

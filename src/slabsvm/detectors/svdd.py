@@ -25,9 +25,6 @@ from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
-# C is compared with the least that is feasible up to this relative rounding error.
-FEASIBLE = 1e-12
-
 
 @parameters
 class SVDD(SupportVectorDetector):
@@ -210,7 +207,8 @@ class SVDD(SupportVectorDetector):
                 "sample_weight by a constant, or give nu instead of C."
             )
         share = 1.0 / (bound * total) if bound > 0 else np.inf
-        if share > 1.0 + FEASIBLE:
+        # But for rounding.
+        if share > 1.0 + 1e-12:
             raise ValueError(
                 f"C must be at least 1 / (sum of weights) = {least:.4g}, got {self.C:.4g}: the multipliers, each "
                 "at most C times its sample's weight, could not sum to 1. C is 1 / (nu * sum of weights); give nu "

@@ -30,19 +30,8 @@ from slabsvm.gram.base import ROUNDING_GAP
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.objects import cached_property
 
-# A gap is measured against the objective, but never against less than this share of the largest objective that
-# the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.
-OBJECTIVE_FLOOR = 1e-7
-
-# A share of samples below this is none, of however many.
-LEAST_NU = 2.0**-100
-
-# Sums of caps are compared with totals up to this relative rounding error; a multiplier that is no further from a
-# bound, as a share of its cap, is at it.
-ROUNDING = 1e-12
-
-# Roundings of the largest objective that may hide in a gap.
-UNITS_OF_GAP = 8
+# Sums of caps are compared with totals up to this relative rounding error.
+SUM_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -120,15 +109,19 @@ class Dual:
         return mean_diagonal * self.total**2
 
     def scale(self, objective: float, mean_diagonal: float) -> float:
-        """Return the objective's size that a relative gap is relative to, given the mean of K's diagonal."""
-        return max(abs(objective), OBJECTIVE_FLOOR * self.largest_objective(mean_diagonal))
+        """Return the objective's size that a relative gap is relative to, given the mean of K's diagonal.
+
+        It is 1e-7 of the largest objective at least: where w = 0 is optimal the objective vanishes, and no relative gap
+        could ever be reached.
+        """
+        return max(abs(objective), 1e-7 * self.largest_objective(mean_diagonal))
 
     def rounding_of_gap(self, mean_diagonal: float) -> float:
         """Return by how much a gap in float64 may be below the true one, given the mean of K's diagonal.
 
-        It is a sum of terms of the size of the largest objective, most of which cancel.
+        It is a sum of terms of the size of the largest objective, most of which cancel: 8 roundings of it may hide.
         """
-        return UNITS_OF_GAP * float(np.finfo(np.float64).eps) * self.largest_objective(mean_diagonal)
+        return 8 * float(np.finfo(np.float64).eps) * self.largest_objective(mean_diagonal)
 
     def relative(self, gap: float, objective: float, mean_diagonal: float) -> float:
         """Return the gap over the scale; 0 where both are 0, as for K = 0."""
@@ -216,7 +209,7 @@ class Dual:
         if self.n_planes > 1:
             spare = (self.caps - multipliers).min(axis=0)
             missing = float((self.totals - multipliers.sum(axis=1)).min())
-            if ROUNDING * self.total < missing < spare.sum():
+            if SUM_ROUNDING * self.total < missing < spare.sum():
                 multipliers += spare * (missing / spare.sum())
         return self.project_sums(multipliers)
 
@@ -245,9 +238,9 @@ class Dual:
 def _binding(nu: float, weights: FloatArray) -> float:
     """Return nu, or a larger one that means the same: caps of twice what the multipliers sum to bind none.
 
-    A single weight may stand for any number of samples, so that it sets no such limit.
+    A single weight may stand for any number of samples, so that it sets no such limit: 2^-100 is a share of none.
     """
-    least = 0.5 * float(weights.min() / weights.sum()) if len(weights) > 1 else LEAST_NU
+    least = 0.5 * float(weights.min() / weights.sum()) if len(weights) > 1 else 2.0**-100
     return max(float(nu), least)
 
 
@@ -290,7 +283,7 @@ def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
 
 def _quantile(weights: FloatArray, total: float) -> Callable[[FloatArray], float]:
     """Return what gives where the weights of the lowest values sum to total; the midpoint where that is an interval."""
-    bounds = ((1.0 - ROUNDING) * total, (1.0 + ROUNDING) * total)
+    bounds = ((1.0 - SUM_ROUNDING) * total, (1.0 + SUM_ROUNDING) * total)
     if weights.min() < weights.max():
         return partial(_where_masses_reach, bounds, weights)
     return partial(_at_ranks, [min(math.ceil(mass / weights[0]), len(weights)) - 1 for mass in bounds])

@@ -24,7 +24,7 @@ from slabsvm.ensemble.sample import Drawn, Sample
 from slabsvm.ensemble.scales import are_counts
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
-from slabsvm.fitted.sources import FEW, folds
+from slabsvm.fitted.sources import MOST_ALONE, folds
 from slabsvm.fitted.threshold import Calibration, calibration_by
 from slabsvm.fitted.training import (
     Training,
@@ -42,11 +42,6 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, shown_progress, warn
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
-
-# Fewer rows are refused.
-LEAST_ROWS = 10
-# The most rows that a classifier of known outliers learns.
-CLASSIFIED = 2000
 
 Progress = Callable[[int, int, float], None]
 
@@ -127,7 +122,7 @@ class AutoDetector(Detector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "max_rows": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
+        "max_rows": [Interval(Integral, 10, None, closed="left"), None],
         "classifier": [HasMethods("fit"), None],
         "progress": [callable, "boolean", None],
     }
@@ -307,7 +302,7 @@ class AutoDetector(Detector):
             learned = training.without(out, self._distinct) if out.any() else training
         by_themselves = sample is None and self._left_out(out)
         # Folds leave groups out of the views and of what is usual, too; and of few rows each.
-        few = len(learned.distinct.weights) <= FEW and are_counts(learned)
+        few = len(learned.distinct.weights) <= MOST_ALONE and are_counts(learned)
         apart = by_themselves and (learned.groups is not None or few)
         parts = list(folds(learned, check_random_state(self.random_state))) if apart else []
         n_fits = 0 if training.outliers is None else n_folds(learned.counted[0]) + 1
@@ -393,7 +388,7 @@ class AutoDetector(Detector):
             classifier,
             view.of(training.X[rows]),
             view.of(training.outliers),
-            np.where(drawn_of_units(numbers, CLASSIFIED, generator), masses, 0.0),
+            np.where(drawn_of_units(numbers, 2000, generator), masses, 0.0),
             units=numbers,
             stays=training.stays if groups is None else np.zeros(len(rows)),
             keys=(keys, _keys(training.outliers)),
@@ -451,7 +446,7 @@ class AutoDetector(Detector):
         return f"Rows of X, which count as positives, equal {counted(n, 'known outlier')}: {remedy}." if n else ""
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
+        return checked_rows(self, X, reset=reset, least=10, accept_sparse=accept_sparse)
 
 
 def _called(scaling: Any) -> str:

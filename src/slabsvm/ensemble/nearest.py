@@ -14,18 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, dense, pieces
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import nearest_of
 
-# Differences that are held at once, in bytes; and pairs of a row and a sample between two answers to Ctrl-C.
-BLOCK_BYTES, PAIRS = 2**24, 2 * 10**8
 # Features are taken to be no larger, so that squared distances are finite.
 FARTHEST = 1e150
-# The centre is the median of 256 samples.
-CENTRAL = 256
-# Groups of at most 64 samples are searched together, with as many more neighbours.
-SMALL_GROUP = 64
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,8 @@ class Nearest:
         """Return the k nearest samples of rows of these groups, (n,), that are of no row of their own, (m,)."""
         n, sizes = X.shape[0], np.bincount(np.maximum(of_samples, 0), of_samples >= 0, minlength=int(of_rows.max()) + 1)
         parts, places = [], []
-        small = sizes[of_rows] <= SMALL_GROUP
+        # Groups of at most 64 samples are searched together, with as many more neighbours.
+        small = sizes[of_rows] <= 64
         if small.any():
             rows = np.flatnonzero(small)
             most = int(sizes[of_rows[rows]].max())
@@ -151,10 +146,10 @@ class Nearest:
 
     @cached_property
     def _centred(self) -> tuple[Any, FloatArray]:
-        """The samples less their centre, which is the median of some; sparse ones as they are, bounded."""
+        """The samples less their centre, which is the median of the first 256; sparse ones as they are, bounded."""
         if sp.issparse(self.samples):
             return _bounded(self.samples), np.zeros(1)
-        centre = np.median(self.samples[:CENTRAL], axis=0)
+        centre = np.median(self.samples[:256], axis=0)
         return np.clip(self.samples - centre, -FARTHEST, FARTHEST), centre
 
     def _found(self, X: Any, k: int, own: IndexArray, labels: IndexArray, *, copies: FloatArray, more: int) -> Found:
@@ -162,7 +157,8 @@ class Nearest:
         m, n = len(self.counts), X.shape[0]
         wanted, width = min(k, m), min(k + more, m)
         near, squares = np.empty((n, width), dtype=np.intp), np.empty((n, width))
-        for some in pieces(n, m, PAIRS):
+        # 2e8 pairs of a row and a sample between two answers to Ctrl-C.
+        for some in pieces(n, m, 2 * 10**8):
             near[some], squares[some] = self._nearest(X[some], width)
         squares[(own[:, None] == labels[near]) & (own[:, None] >= 0)] = np.inf
         order = np.lexsort((near, squares), axis=1)[:, :wanted]
@@ -189,7 +185,7 @@ class Nearest:
     def _apart(self, X: Any, near: IndexArray, samples: Any = None) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
         """Give stretches of rows with their differences, (r, k, d), from the samples near them."""
         samples = self.samples if samples is None else samples
-        for rows in pieces(len(near), 8 * X.shape[1] * near.shape[1], BLOCK_BYTES):
+        for rows in pieces(len(near), 8 * X.shape[1] * near.shape[1], STEP_BYTES):
             some = near[rows]
             of_samples = dense(samples[some.ravel()]).reshape(*some.shape, -1)
             with np.errstate(over="ignore"):

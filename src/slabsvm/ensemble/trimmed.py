@@ -36,10 +36,6 @@ from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples, _safe_indexing
 
-# The share of rows that the judge may leave outside: it is to know what most rows are like.
-JUDGED_OUTSIDE = 0.5
-HALF = 0.5
-
 
 @parameters
 class TrimmedDetector(OutlierMixin, Wrapping):
@@ -170,7 +166,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     def _judge(self) -> Any:
         if self.judge is not None:
             return self.judge
-        smooth = OneClassSVM(gamma="scale", nu=JUDGED_OUTSIDE)
+        # It may leave half of the rows outside: it is to know what most rows are like.
+        smooth = OneClassSVM(gamma="scale", nu=0.5)
         detector = self._detector
         return Pipeline([*detector.steps[:-1], ("judge", smooth)]) if isinstance(detector, Pipeline) else smooth
 
@@ -206,7 +203,7 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
     )
     known = ~np.isnan(decisions)
     if not known.all():
-        first = np.random.default_rng(0).random(len(rows)) < HALF
+        first = np.random.default_rng(0).random(len(rows)) < 0.5
         for half in (first, ~first):
             asked = rows[~half & ~known[rows]]
             model = clone(detector).fit(_safe_indexing(X, rows[half]))

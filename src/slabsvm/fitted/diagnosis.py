@@ -22,17 +22,6 @@ from slabsvm.fitted.model import Solved, Unseen, rounding_of
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 
-# The number of samples, the first in their random order, that are checked for others that reach them.
-CHECKED = 1000
-# Lengths k(x, x) that differ by less than this share are one length.
-SAME_LENGTH = 1e-6
-# A gap of more than this share of what the samples' differences can do to an objective has told none of them apart.
-UNRESOLVED = 0.1
-# The share that an advised tolerance leaves.
-RESOLVED = 1e-3
-# The number of samples from which the variance is estimated.
-SAMPLED = 300
-
 
 def planes_outside(
     solved: Solved,
@@ -61,14 +50,15 @@ def planes_outside(
         if not dual.linear.any() and accepted(0.0):
             return unlike_all(float(masses @ (dual.side * scores <= rounding))), offsets
         far, lengths = far_score(), solved.gram.diagonal
-        # Among rows of one length none is far from the others.
-        if far is None or np.ptp(lengths) <= SAME_LENGTH * np.max(lengths) or not accepted(far):
+        # Among rows of one length k(x, x), but for rounding, none is far from the others.
+        if far is None or np.ptp(lengths) <= 1e-6 * np.max(lengths) or not accepted(far):
             return "", offsets
         return _beyond_all(far, kernel), offsets
     kept = dual.outside_zero(offsets, 2 * rounding)
     if (kept == offsets).all():
         return "", kept
-    some = unseen.some(CHECKED)
+    # A thousand samples are checked for others that reach them.
+    some = unseen.some(1000)
     shares = masses[some]
     reached = dual.side * others(some) > rounding
     if reached.all():
@@ -120,26 +110,29 @@ def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: f
     """
     if solution.status is not Status.CONVERGED:
         return ""
-    count = min(gram.n_samples, SAMPLED)
+    # A gap of more than a tenth of what the samples' differences can do to an objective has told none of them apart.
+    share = 0.1
+    # The variance is estimated from 300 samples.
+    count = min(gram.n_samples, 300)
     some = np.arange(count) * (gram.n_samples - 1) // max(count - 1, 1)
     squared_total, size = dual.total**2, float(gram.diagonal[some].mean())
     # A variance below the rounding of K is that of equal samples, of which nothing is lost.
     least = 4 * rounding_of(size)
-    if solution.gap <= UNRESOLVED * least * squared_total:
+    if solution.gap <= share * least * squared_total:
         return ""
     # The variance along w, which the scores give, is a lower bound that mostly decides, and needs no block of K.
     along = solution.scores - dual.linear
     squared_norm = float(dual.beta(solution.multipliers) @ along)
-    if solution.gap * squared_norm < UNRESOLVED * float(along[some].var()) * squared_total:
+    if solution.gap * squared_norm < share * float(along[some].var()) * squared_total:
         return ""
     variance = size - float(gram.block(some, some).mean())
     if variance <= least:
         return ""
     differences = variance * squared_total
-    if solution.gap <= UNRESOLVED * differences:
+    if solution.gap <= share * differences:
         return ""
     cause = "a larger gamma" if kernel == "rbf" else "centred features (StandardScaler)"
-    wanted = RESOLVED * differences / dual.scale(solution.objective, size)
+    wanted = 1e-3 * differences / dual.scale(solution.objective, size)
     return (
         f"{model} met tol={tol:g}, but all kernel values are nearly the same (they differ by {variance / size:.1g} of "
         f"their size), so nearly any solution meets it. The duality gap, {solution.gap:.2g}, is "

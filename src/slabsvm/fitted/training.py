@@ -20,19 +20,12 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, refuse_lost_digits, without_unit
-from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups, groups_of
+from slabsvm.data.distinct import Distinct, Groups, groups_of
 from slabsvm.data.passes import Local, Source
 from slabsvm.fitted.threshold import Calibration, calibration_by
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
-
-# A remainder of less than this share of a weight is rounding.
-ROUNDING = 1e-9
-# Weights that matter more or less have no common divisor as large as this share of the lightest.
-LEAST_DIVISOR = 0.01
-# From here on floats are whole numbers because they are large, and no counts.
-MOST_ROWS = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -122,7 +115,7 @@ class Training:
         """The number of each row's group, (n_samples,), negative for rows of weight 0; None without groups."""
         if self.groups is None:
             return None
-        return np.where(self.groups.of_rows >= 0, self.groups.numbers[self.groups.of_rows], NO_MEMBER)
+        return np.where(self.groups.of_rows >= 0, self.groups.numbers[self.groups.of_rows], -1)
 
     @property
     def counted(self) -> tuple[IndexArray, FloatArray]:
@@ -152,15 +145,17 @@ def whole_multiples(weights: FloatArray) -> FloatArray:
     values = np.unique(weights)
     if len(values) == 1:
         return np.ones(len(weights))
-    divisor, least = float(values[0]), LEAST_DIVISOR * float(values[0])
+    # Weights that matter more or less have no common divisor as large as a hundredth of the lightest. A remainder of
+    # less than 1e-9 of a weight is rounding.
+    divisor, least = float(values[0]), 0.01 * float(values[0])
     for value in values[1:]:
         larger, remainder = float(value), divisor
         # Euclid's algorithm.
         while remainder >= least:
             larger, remainder = remainder, larger % remainder
-            if larger - remainder <= ROUNDING * value:
+            if larger - remainder <= 1e-9 * value:
                 remainder = 0.0
-        if remainder > ROUNDING * value:
+        if remainder > 1e-9 * value:
             return np.ones(len(weights))
         divisor = larger
     return np.asarray(np.rint(weights / divisor))
@@ -189,7 +184,8 @@ def rows_counted(weights: FloatArray | None) -> FloatArray | None:
     """Return weights that are counts of rows, which whole numbers are, or None."""
     if weights is None or not (weights == np.rint(weights)).all():
         return None
-    return weights if float(weights.max()) < MOST_ROWS / len(weights) else None
+    # From 2^53 on floats are whole numbers because they are large, and no counts.
+    return weights if float(weights.max()) < 2.0**53 / len(weights) else None
 
 
 def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:

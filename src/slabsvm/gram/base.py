@@ -18,8 +18,6 @@ from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, Index
 ROUNDING_GAP = 1e-14
 # Up to 500 samples all of K is held, in float64, and the optimum itself is looked for.
 SMALL = 500
-# A user's kernel is verified on the first 2,000 samples.
-VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
 INDEFINITE = 1e-6
 # Threads take 512 rows of K at once; a square of a K that is computed is multiplied in tiles of 512 rows and columns,
@@ -28,8 +26,6 @@ INDEFINITE = 1e-6
 TILE = 512
 # Threads add the tiles' products to 16 sums: rounding does not depend on the threads.
 SUMS = 16
-NOT_SEMIDEFINITE = "The kernel matrix is not positive semidefinite"
-CONVEX = "The slab is a convex problem only for positive semidefinite kernels."
 
 
 def refuse_negative_curvature(curvature: float, mean_diagonal: float, rounding: float = 0.0) -> None:
@@ -38,9 +34,14 @@ def refuse_negative_curvature(curvature: float, mean_diagonal: float, rounding: 
     rounding is how far values of K are off, relative to that.
     """
     if curvature < -(INDEFINITE + rounding) * mean_diagonal:
-        raise ValueError(
-            f"{NOT_SEMIDEFINITE}: two samples have the squared distance {curvature:.3g} in feature space. {CONVEX}"
-        )
+        raise _not_semidefinite(f"two samples have the squared distance {curvature:.3g} in feature space")
+
+
+def _not_semidefinite(why: str) -> ValueError:
+    return ValueError(
+        f"The kernel matrix is not positive semidefinite: {why}. The slab is a convex problem only for positive "
+        "semidefinite kernels."
+    )
 
 
 class Gram(ABC):
@@ -63,32 +64,25 @@ class Gram(ABC):
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.
 
-        The leading VERIFIED samples' block is factored where K is a matrix or a function of the user's; a larger K may
+        The block of the first 2,000 samples is factored where K is a matrix or a function of the user's; a larger K may
         hide what is wrong with it behind them.
         """
         if (least := self.diagonal.min()) < 0:
-            raise ValueError(
-                f"{NOT_SEMIDEFINITE}: its diagonal holds {least:.3g}, which would be a squared length. {CONVEX}"
-            )
+            raise _not_semidefinite(f"its diagonal holds {least:.3g}, which would be a squared length")
         if self._trusted:
             return
-        some = np.arange(min(self.n_samples, VERIFIED))
+        some = np.arange(min(self.n_samples, 2000))
         block = np.array(self.block(some, some), dtype=np.float64)
         largest = float(self.diagonal.max())
         if largest == 0 and block.any():
-            raise ValueError(
-                f"{NOT_SEMIDEFINITE}: its diagonal is zero and its other entries are not, as in a matrix of distances. "
-                f"{CONVEX}"
-            )
+            raise _not_semidefinite("its diagonal is zero and its other entries are not, as in a matrix of distances")
         if np.abs(block - block.T).max() > INDEFINITE * largest:
             raise ValueError("The kernel is not symmetric: k(x, z) and k(z, x) differ. A kernel must be symmetric.")
         # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by so much.
         allowed = max(INDEFINITE, len(some) * float(np.finfo(np.float32).eps)) * largest
         block.flat[:: len(some) + 1] += allowed
         if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
-            raise ValueError(
-                f"{NOT_SEMIDEFINITE}: it has an eigenvalue below {-allowed:.2g}, more than rounding explains. {CONVEX}"
-            )
+            raise _not_semidefinite(f"it has an eigenvalue below {-allowed:.2g}, more than rounding explains")
 
     @property
     def _trusted(self) -> bool:

@@ -30,8 +30,6 @@ from slabsvm.runtime.objects import cached_property
 TILE_COLUMNS = 4096
 # Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
 COARSE = 1e-5
-# The core's blocks of K are one product: of wider rows threads share it, and Ctrl-C is seen between tiles.
-WIDE = 512
 # Whether a thread is one that tasks are divided among. What it divides in its turn it does itself: if all waited for
 # each other's, none would be done.
 _THREAD = threading.local()
@@ -84,7 +82,8 @@ class Computed(Gram):
     def padded(self) -> FloatArray:
         """Return K in rows that the core takes; of dense rows under the RBF kernel the core computes it."""
         kernel = self.kernel
-        wide = self.X.shape[1] > WIDE
+        # The core's blocks of K are one product: of wider rows threads share it, and Ctrl-C is seen between tiles.
+        wide = self.X.shape[1] > 512
         if not isinstance(kernel, RBF) or kernel.differences or sp.issparse(self.X) or wide:
             return super().padded()
         prepared = np.asarray(self._prepared_rows(np.float64))

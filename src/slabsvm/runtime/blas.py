@@ -175,12 +175,8 @@ def apart(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
     return future.result()
 
 
-# What is called may itself be what workers die of.
-TRIES = 3
-
-
 def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
-    """Return what calls, made by `delayed`, return, in their order; raise CancelledError where none of TRIES ends.
+    """Return what calls, made by `delayed`, return, in order; raise CancelledError where none of three tries ends.
 
     When a Dask worker dies that holds a call's rows, Dask cancels the calls in want of them: all are made anew.
     """
@@ -189,6 +185,7 @@ def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
         try:
             return list(Parallel(n_jobs=n_jobs)(made))
         except CancelledError:
+            # What is called may itself be what workers die of.
             tried += 1
-            if tried == TRIES:
+            if tried == 3:
                 raise

@@ -24,17 +24,8 @@ from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import SMALL, Blocks, Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers.small import CURVATURE_FLOOR, LARGEST, solve_small
+from slabsvm.solvers.small import CURVATURE_FLOOR, MOST_EXACT, solve_small
 from slabsvm.solvers.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
-
-# The lower plane may lack this much of what beta asks of it: samples that are beyond their boxes ask for less in them.
-SURPLUS = 1.1
-# Of more samples than are factored, at most 60 products with K are made, until scores of 1 are off by no more than
-# this on average: the gap is then some 1e-3 of the objective, or less.
-PRODUCTS = 60
-LEVEL = 2e-5
-# After 8 products it is told whether the planes are apart.
-TOLD = 8
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,7 @@ def solve(
     ValueError
         When K is found to be indefinite.
     """
-    if dual.n_samples <= LARGEST:
+    if dual.n_samples <= MOST_EXACT:
         return solve_small(dual, gram, tol=tol, max_iter=max_iter)[0]
     gram.check()
     left = float(np.abs(dual.signs @ dual.totals)) / dual.total
@@ -366,8 +357,10 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
     total, eps = float(dual.signs @ dual.totals), float(np.finfo(K.dtype).eps)
     x, residual = np.zeros(dual.n_samples), np.ones(dual.n_samples)
     direction, square = residual.copy(), float(residual @ residual)
-    for made in range(PRODUCTS):
-        if made == TOLD and (x.sum() <= 0 or surplus(dual, x * (total / x.sum())) > SURPLUS):
+    for made in range(60):
+        # After 8 products it is known whether the planes are apart. The lower one may lack a tenth of what beta asks of
+        # it: samples that are beyond their boxes ask for less in them.
+        if made == 8 and (x.sum() <= 0 or surplus(dual, x * (total / x.sum())) > 1.1):
             return None
         image = K.times(direction)
         curvature = float(direction @ image)
@@ -376,7 +369,8 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
             break
         x += square / curvature * direction
         residual -= square / curvature * image
-        if np.abs(residual).mean() <= LEVEL:
+        # Scores of 1 are off by no more than this on average: the gap is then some 1e-3 of the objective, or less.
+        if np.abs(residual).mean() <= 2e-5:
             break
         square, before = float(residual @ residual), square
         direction = residual + square / before * direction
