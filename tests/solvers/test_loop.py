@@ -7,7 +7,7 @@ import pytest
 
 import certificate
 from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Status
+from slabsvm.dual.solution import Status, with_right_sums
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
@@ -31,7 +31,7 @@ def descent(tol=1e-3, dual=SLAB, gram=GRAM, **of_descent):
 def spread(dual=SLAB, seed=0):
     """Return feasible multipliers, most of them free."""
     shares = np.random.default_rng(seed).dirichlet(np.ones(dual.n_samples), dual.n_planes)
-    return dual.project_sums(shares * dual.totals[:, None])
+    return with_right_sums(dual, shares * dual.totals[:, None])
 
 
 @pytest.mark.parametrize(("tol", "dtype"), [(1e-2, np.float32), (1e-10, np.float64)])

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution
+from slabsvm.dual.solution import GapScale, Solution
 from slabsvm.fitted import diagnosis, warnings
 from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
@@ -277,7 +277,7 @@ class SupportVectorDetector(KernelDetector):
             recall_of_learned=solved.recall_of_learned(learned.distinct, accepted),
             recall_of_repeats=solved.recall_of_repeats(learned.distinct, accepted),
             objective=solution.objective,
-            gap=solution.gap + dual.rounding_of_gap(float(gram.diagonal.mean())),
+            gap=solution.gap + GapScale.of(dual, float(gram.diagonal.mean())).rounding,
             relative_gap=solution.relative_gap,
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),

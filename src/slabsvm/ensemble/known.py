@@ -113,14 +113,14 @@ class OutlierClassifier(BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn positives (y = 1) and outliers (y = -1), of one weight in all where the classifier takes weights."""
-        self._learn(X, y, sample_weight)
+        self.learn(X, y, sample_weight)
         good = X[np.asarray(y) == 1]
         self.typical_ = np.zeros(X.shape[1]) if sp.issparse(X) else np.median(good, axis=0).astype(np.float64)
         self.usual_ = self._gained(good[:64]).mean(axis=0)
         self.reference_ = float(np.median(self.score_samples(good)))
         return self
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit but for what explanations need."""
         y, weights = np.asarray(y), np.ones(len(y)) if sample_weight is None else np.array(sample_weight)
         for label in (-1, 1):
@@ -143,7 +143,8 @@ class OutlierClassifier(BaseEstimator):
         check_is_fitted(self)
         return _said(self.classifier_, _single(X)) if self.trees_ is None else self.trees_(X)
 
-    def _explanation(self, X: Any) -> Explanation:
+    def explanation(self, X: Any) -> Explanation:
+        """Return what each feature adds to the scores of rows."""
         return of_distances(self._gained(X), self.usual_, self.score_samples(X), reference=self.reference_)
 
     def _gained(self, X: Any) -> FloatArray:
@@ -198,7 +199,7 @@ def left_out(
             kept = np.where(out, stays, 1.0)
             known = ~np.isin(keys[1], keys[0][kept == 0])
             with warnings.catch_warnings(action="ignore"):
-                model = learned(clone(detector)._learn, kept, known if known.any() else every)
+                model = learned(clone(detector).learn, kept, known if known.any() else every)
             scores[out] = model.score_samples(rows[out])
         done()
     learned(detector.fit, np.ones(len(scores)), every)

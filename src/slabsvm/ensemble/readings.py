@@ -133,7 +133,7 @@ class Known:
 
     def explanation(self, rows: Any) -> Explanation:
         """Return what each feature adds to minus the surprise."""
-        found = self.classifier._explanation(rows)
+        found = self.classifier.explanation(rows)
         return found.carried_over(-no_less(self.surprise(-found.decisions)), -LEAST_SURPRISE)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import GapScale, Solution, Status
 from slabsvm.fitted.model import Solved, Unseen, rounding_of
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import FloatArray, IndexArray
@@ -132,7 +132,7 @@ def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: f
     if solution.gap <= share * differences:
         return ""
     cause = "a larger gamma" if kernel == "rbf" else "centred features (StandardScaler)"
-    wanted = 1e-3 * differences / dual.scale(solution.objective, size)
+    wanted = 1e-3 * differences / GapScale.of(dual, size).size(solution.objective)
     return (
         f"{model} met tol={tol:g}, but all kernel values are nearly the same (they differ by {variance / size:.1g} of "
         f"their size), so nearly any solution meets it. The duality gap, {solution.gap:.2g}, is "

@@ -55,11 +55,14 @@ class Gram(ABC):
         How exactly K is known, as a share of its diagonal.
     cheap_products : bool
         Whether K beta costs less than reading the rows of K that it takes, so that no rows need be kept.
+    trusted : bool
+        Whether K is known to be symmetric and positive semidefinite.
     """
 
     n_samples: int
     cheap_products: bool = False
     resolution: float = ROUNDING_GAP
+    trusted: bool = False
 
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.
@@ -69,7 +72,7 @@ class Gram(ABC):
         """
         if (least := self.diagonal.min()) < 0:
             raise _not_semidefinite(f"its diagonal holds {least:.3g}, which would be a squared length")
-        if self._trusted:
+        if self.trusted:
             return
         some = np.arange(min(self.n_samples, 2000))
         block = np.array(self.block(some, some), dtype=np.float64)
@@ -83,10 +86,6 @@ class Gram(ABC):
         block.flat[:: len(some) + 1] += allowed
         if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
             raise _not_semidefinite(f"it has an eigenvalue below {-allowed:.2g}, more than rounding explains")
-
-    @property
-    def _trusted(self) -> bool:
-        return False
 
     @abstractmethod
     def block(
@@ -149,18 +148,20 @@ class Dense(Gram):
         How exactly each value is known, as a share of the diagonal.
     trusted : bool, default=False
         Whether it is known to be symmetric and positive semidefinite.
+    padded : (m, padded) array or None
+        The rows of K that the core takes, where they are known.
     """
 
-    def __init__(self, matrix: FloatArray, resolution: float = ROUNDING_GAP, *, trusted: bool = False) -> None:
-        self.matrix = matrix
-        self._padded: FloatArray | None = None
+    def __init__(
+        self,
+        matrix: FloatArray,
+        resolution: float = ROUNDING_GAP,
+        *,
+        trusted: bool = False,
+        padded: FloatArray | None = None,
+    ) -> None:
+        self.matrix, self.resolution, self.trusted, self._padded = matrix, resolution, trusted, padded
         self.n_samples = matrix.shape[0]
-        self.resolution = resolution
-        self.trusted = trusted
-
-    @property
-    def _trusted(self) -> bool:
-        return self.trusted
 
     def block(
         self,
@@ -189,13 +190,6 @@ class Dense(Gram):
         """Return K beta."""
         del dtype
         return np.asarray(self.matrix @ beta)
-
-    @classmethod
-    def of_padded(cls, rows: FloatArray, resolution: float, *, trusted: bool) -> Dense:
-        """Return K, of which these are the rows that the core takes, (m, padded)."""
-        dense = cls(rows[:, : len(rows)], resolution, trusted=trusted)
-        dense._padded = rows
-        return dense
 
     def held(self) -> Dense:
         """Return K itself."""

@@ -47,7 +47,7 @@ class Computed(Gram):
     """
 
     def __init__(self, kernel: Kernel, X: Rows, n_threads: int = 1) -> None:
-        self.kernel = kernel
+        self.kernel, self.trusted = kernel, kernel.trusted
         self.X = X
         self.n_threads = n_threads
         self.n_samples = X.shape[0]
@@ -101,10 +101,6 @@ class Computed(Gram):
         list((map if threads is None else threads.map)(task, *items))
 
     @property
-    def _trusted(self) -> bool:
-        return self.kernel.trusted
-
-    @property
     def single_precision_error(self) -> float:
         """That of blocks computed in float32 or, where these are too coarse, in float64 and rounded."""
         if not self.kernel.single_precision:
@@ -133,7 +129,7 @@ class Computed(Gram):
     def subset(self, samples: IndexArray) -> Gram:
         """Return K over some of the samples."""
         part = type(self).__new__(type(self))
-        part.kernel, part.X = self.kernel, self.X[samples]
+        part.kernel, part.trusted, part.X = self.kernel, self.trusted, self.X[samples]
         part.n_threads, part.threads = self.n_threads, self.threads
         part.n_samples = len(samples)
         if self.kernel.single_precision:
@@ -143,7 +139,8 @@ class Computed(Gram):
 
     def held(self) -> Gram:
         """Return K as a matrix."""
-        return Dense.of_padded(self.padded(), self.resolution, trusted=self._trusted)
+        rows = self.padded()
+        return Dense(rows[:, : len(rows)], self.resolution, trusted=self.trusted, padded=rows)
 
     def _sides(
         self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any], *, often: bool

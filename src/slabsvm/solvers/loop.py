@@ -20,7 +20,15 @@ import numpy as np
 
 from slabsvm import core
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.solution import (
+    GapScale,
+    Point,
+    Solution,
+    Status,
+    certified,
+    linear_minimiser,
+    multipliers_of,
+)
 from slabsvm.gram.base import SMALL, Blocks, Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -162,6 +170,7 @@ class _Rounds:
     ) -> None:
         self.dual, self.gram, self.limits, self.tuning, self.steps = dual, gram, limits, tuning, steps
         self.mean_diagonal = float(gram.diagonal.mean())
+        self.scale = GapScale.of(dual, self.mean_diagonal)
         cheapest = np.float32 if gram.single_precision_error < np.inf else np.float64
         self.cache = KernelCache(gram, dtype or cheapest, limits.cache_bytes)
         if dual.n_samples <= SMALL:
@@ -181,8 +190,7 @@ class _Rounds:
         mark, rounds_since, doubt, status = np.inf, 0, 0.0, Status.STALLED
         while True:
             gap, target = self.point.gap, self._gap_target(self.point)
-            relative = self.dual.relative(gap, self.point.objective, self.mean_diagonal)
-            self.history.append((len(self.cache.members), relative))
+            self.history.append((len(self.cache.members), self.scale.relative(gap, self.point.objective)))
             mark, rounds_since = (gap, 0) if gap < tuning.progress * mark else (mark, rounds_since + 1)
             stalled = rounds_since >= tuning.patience * self.working_sets.rounds
             if gap + self._rounding() <= target:
@@ -225,7 +233,7 @@ class _Rounds:
 
     def _start_from_mean(self) -> FloatArray:
         mean = np.full(self.dual.n_samples, self.dual.signs @ self.dual.totals / self.dual.n_samples)
-        return self.dual.linear_minimiser(self.dual.linear + self.cache.product(mean))
+        return linear_minimiser(self.dual, self.dual.linear + self.cache.product(mean))
 
     def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
         """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
@@ -234,10 +242,10 @@ class _Rounds:
         scores = dual.linear + self.cache.product(beta)
         candidates = candidates_of(dual, scores, rough)
         if len(candidates) > NEARLY_ALL * dual.n_samples:
-            return dual.linear_minimiser(scores)
+            return linear_minimiser(dual, scores)
         few = dual.part(candidates)
         limits = replace(limits, cache_bytes=self.cache.free_bytes)
-        start = few.linear_minimiser(scores[candidates])
+        start = linear_minimiser(few, scores[candidates])
         nearer = _Rounds(few, self.gram.subset(candidates), limits, self.tuning, self.steps).run(start)
         self.steps = nearer.iterations
         start = np.zeros_like(dual.caps)
@@ -250,7 +258,7 @@ class _Rounds:
         return equal_scores_by_products(self.dual, self.cache.blocks) if by_products else None
 
     def _gap_target(self, point: Point) -> float:
-        return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
+        return self.scale.target(point.objective, self.limits.tol, self.gram.resolution)
 
     def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
         if self.cache.dtype is np.float64:
@@ -270,7 +278,7 @@ class _Rounds:
         """Return the gap that float32 scores can hide; float64 scores hide nothing that matters."""
         if self.cache.dtype is np.float64:
             return 0.0
-        return self.tuning.single_gap * self.dual.largest_objective(self.mean_diagonal)
+        return self.tuning.single_gap * self.scale.largest
 
     def _descend(self) -> None:
         """Improve the members' multipliers, by the compiled descent on their block of K."""
@@ -287,7 +295,7 @@ class _Rounds:
             np.ascontiguousarray(self.dual.caps[:, members]),
             self.dual.signs.astype(block.dtype),
             self.point.objective,
-            self.dual.scale(0.0, self.mean_diagonal),
+            self.scale.size(0.0),
             tuning.goal * self.limits.tol,
             0.0 if self.cache.holds_everything else tuning.part_goal,
             max(CURVATURE_FLOOR * self.mean_diagonal, float(np.finfo(np.float64).tiny)),
@@ -377,7 +385,7 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
     if not x.sum() > 0:
         # K is 0 but for rounding.
         return None
-    multipliers = dual.multipliers_of(x * (total / x.sum()))
+    multipliers = multipliers_of(dual, x * (total / x.sum()))
     return Point(dual, multipliers, K.times(dual.beta(multipliers)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from slabsvm import core
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.solution import GapScale, Point, Solution, Status, certified
 from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -115,7 +115,7 @@ def solve_small(
         dual.totals,
         dual.linear,
         tol=tol,
-        smallest=dual.scale(0.0, diagonal),
+        smallest=GapScale.of(dual, diagonal).size(0.0),
         floor=max(CURVATURE_FLOOR * diagonal, float(np.finfo(np.float64).tiny)),
         max_steps=max_iter,
         most_work=MOST_WORK,
