@@ -234,18 +234,11 @@ class SupportVectorDetector(KernelDetector):
         """Return what follows from a solution: learned is what was learned of training, and out which rows were not."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(learned, solved)
-        # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
-        # a new score must meet theirs; with planes by scores of rows that were not learned, which may lie far below
-        # those terms, the sizes of the planes and of the training scores that they were subtracted from.
-        size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
-        if self.calibration != "training":
-            unseen = self._unseen(training, learned, out, solved, expansion)
-            offsets = unseen.offsets(dual, rounding_of(float(np.abs(solution.scores).max())))
-            size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
-        else:
-            scores = np.where(learned.distinct.group >= 0, solution.scores[learned.distinct.group], np.nan)
-            unseen, offsets = Unseen.of(learned, scores, scores), solution.offsets
-        rounding = rounding_of(size + self._added_to_scores(solved))
+        trained = self.calibration == "training"
+        unseen = self._unseen(training, learned, out, solved, expansion)
+        largest = float(np.abs(solution.scores).max())
+        offsets = solution.offsets if trained else unseen.offsets(dual, rounding_of(largest))
+        rounding = rounding_of(self._size_of_scores(solved, offsets) + self._added_to_scores(solved))
         infinity_warning, offsets = diagnosis.planes_outside(
             solved,
             unseen,
@@ -258,7 +251,6 @@ class SupportVectorDetector(KernelDetector):
         )
         boundary = self._boundary(solved, unseen, offsets, rounding)
         accepted = dual.accepts(solution.scores, offsets, rounding)
-        by_left_out = self.calibration != "training"
         return SupportVectorModel(
             kernel=solved.kernel,
             expansion=expansion,
@@ -269,7 +261,7 @@ class SupportVectorDetector(KernelDetector):
             **self._calibrated(
                 training, unseen.by_row(training.n_rows), unseen.calibration, unseen.distances(dual, offsets) + rounding
             ),
-            calibration_log_mass=_log_mass_unseen(training, learned, out, support, expansion) if by_left_out else None,
+            calibration_log_mass=None if trained else _log_mass_unseen(training, learned, out, support, expansion),
             infinity_warning=infinity_warning,
             n_learned=int(np.count_nonzero(learned.weights)),
             squared_norm=solved.squared_norm,
@@ -292,8 +284,11 @@ class SupportVectorDetector(KernelDetector):
         solved: Solved,
         expansion: Expansion | WeightVector,
     ) -> Unseen:
-        """Return where rows lie along w that were not learned, or were left out exactly."""
+        """Return where rows lie along w that were not learned, or were left out exactly; or training rows."""
         dual, gram, solution = solved.dual, solved.gram, solved.solution
+        if self.calibration == "training":
+            scores = np.where(learned.distinct.group >= 0, solution.scores[learned.distinct.group], np.nan)
+            return Unseen.of(learned, scores, scores)
         scores, outer = np.full(training.n_rows, np.nan), np.full(training.n_rows, np.nan)
         if self._left_out(out) and (dual.linear.any() or gram.n_samples > MOST_EXACT):
             scores = self._scores_by_folds(training, solved)
@@ -308,6 +303,17 @@ class SupportVectorDetector(KernelDetector):
         if out.any():
             scores[out] = outer[out] = self._new_scores(expansion, training.X[out], solved)
         return Unseen.of(training, scores, outer, held_out=bool(out.any()))
+
+    def _size_of_scores(self, solved: Solved, offsets: FloatArray) -> float:
+        """Return what a score's rounding is measured by.
+
+        That is the sum's largest terms, where training samples lie on the planes and a new score must meet theirs; with
+        planes by scores of rows that were not learned, which may lie far below those terms, the sizes of the planes and
+        of the training scores that they were subtracted from.
+        """
+        if self.calibration == "training":
+            return float(np.abs(solved.beta).sum()) * float(solved.gram.diagonal.max(initial=0.0))
+        return float(np.abs(offsets).max() + np.abs(solved.solution.scores).max())
 
     def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
         """Return the scores of new rows in the Dual's unit, (n,)."""
