@@ -180,10 +180,9 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
     return float(((chances < 0.002) & (shares < 0.5)).any(axis=1).mean())
 
 
-Products = Callable[[IndexArray], FloatArray]
-
-
-def _products(X: Any, asked: IndexArray, matrix: IndexArray | None) -> tuple[FloatArray, Products]:
+def _products(
+    X: Any, asked: IndexArray, matrix: IndexArray | None
+) -> tuple[FloatArray, Callable[[IndexArray], FloatArray]]:
     """Return the squared lengths of rows, and what returns the products of some with all; a kernel matrix has both."""
     if matrix is not None:
         return X[matrix, matrix].astype(np.float64), lambda some: X[np.ix_(matrix[some], matrix)].astype(np.float64)
@@ -198,7 +197,8 @@ def _products(X: Any, asked: IndexArray, matrix: IndexArray | None) -> tuple[Flo
 def _row_hashes(X: Any, precision: Any = np.float64) -> npt.NDArray[np.uint64]:
     """Return a hash of each row at a precision: its bits times odd random numbers, modulo 2^64, mixed."""
     n_samples, n_features = X.shape
-    multipliers = _odd_numbers(n_features)
+    # The same random odd numbers for the same number of features.
+    multipliers = np.random.default_rng(0).integers(0, 2**63, n_features, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.empty(n_samples, dtype=np.uint64)
     if sp.issparse(X):
         bits = _mixed(_bits(X.data, precision)) * multipliers[X.indices]
@@ -208,11 +208,6 @@ def _row_hashes(X: Any, precision: Any = np.float64) -> npt.NDArray[np.uint64]:
         bits = _mixed(_bits(X[rows], precision))
         hashes[rows] = (bits * multipliers).sum(axis=1, dtype=np.uint64)
     return _mixed(hashes)
-
-
-def _odd_numbers(count: int) -> npt.NDArray[np.uint64]:
-    """Return the same random odd numbers for the same count."""
-    return np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def _bits(values: npt.NDArray[np.floating[Any]], precision: Any) -> npt.NDArray[np.uint64]:

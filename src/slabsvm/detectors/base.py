@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, refuse_lost_digits, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies, numbered
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
@@ -226,7 +227,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             self._diagnosis(),
             self._known_twice(training),
             self._nearly_copied(training),
-            scale_by_few(self, training.samples),
+            scale_warning(self, training.samples),
             self._few(training),
         )
         self.warning_ = " ".join(text for text in texts if text)
@@ -252,15 +253,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _typical_decision(self) -> float:
         """Return the decision of a typical training row without itself; no less than 0, which it is where unknown."""
-        return (
-            max(0.0, float(np.nanmedian(self.calibration_decisions_)))
-            if "calibration_scores_" in self.__dict__
-            else 0.0
-        )
-
-    def _flattered(self, expected: float) -> str:
-        """Return a warning where training thresholds will accept this share of new positives, or nothing."""
-        return warnings.optimistic(expected, self._nominal_recall()) if self.calibration == "training" else ""
+        if "calibration_scores_" not in self.__dict__:
+            return 0.0
+        return max(0.0, float(np.nanmedian(self.calibration_decisions_)))
 
     def _known_twice(self, training: Training) -> str:
         """Return a warning where known outliers are learned as positives, too, or nothing."""
@@ -272,7 +267,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         if self.calibration == "training" or training.groups is not None:
             return ""
         remedy = "Give each row once, or name the copies of each in fit(X, groups=...), where it takes groups."
-        return warnings.nearly_copied(self._near_copies(training), remedy)
+        return warnings.near_copies_warning(self._near_copies(training), remedy)
 
     def _near_copies(self, training: Training) -> float:
         return near_copies(training.samples)
@@ -333,8 +328,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _of_part(self) -> Self:
         """Return an unfitted detector for a part of the rows."""
-        part: Self = clone(self)
-        return part
+        return cast(Self, clone(self))
 
     def _learned(self, training: Training, most: float = np.inf) -> tuple[Training, BoolArray]:
         """Return what is learned, and which rows, (n_samples,), are held out and set the threshold.
@@ -351,6 +345,12 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def _left_out(self, out: BoolArray) -> bool:
         """Return whether learned rows set the threshold, each by its score without itself."""
         return self.calibration == "auto" and not out.any()
+
+    def _threshold(self, calibration: Calibration, scores: FloatArray, nu: float) -> float:
+        """Return the nu-quantile of scores, (p,): a learned row may lie on a training one, with all that repeat it."""
+        if self.calibration == "training":
+            return weighted_quantile(scores, calibration.masses, nu)
+        return calibration.quantile(scores, nu)
 
     def _calibrated(
         self, training: Training, scores: FloatArray, calibration: Calibration, within: FloatArray
@@ -378,13 +378,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             return ""
         nominal, judges, groups = self._nominal_recall(), ~np.isnan(scores), training.names
         if groups is not None:
-            return warnings.too_few_groups(len(np.unique(groups[judges])), nominal)
-        copies = self._copies(training)[np.unique(training.distinct.group[judges])]
-        return warnings.too_few_rows(training.weights[judges], copies, nominal, counts=training.may_be_counts)
-
-    def _copies(self, training: Training) -> FloatArray:
-        """Return how many rows each distinct sample is, (k,)."""
-        return training.n_copies
+            return warnings.few_groups_warning(len(np.unique(groups[judges])), nominal)
+        copies = training.n_copies[np.unique(training.distinct.group[judges])]
+        return warnings.few_rows_warning(training.weights[judges], copies, nominal, counts=training.may_be_counts)
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=2, accept_sparse=accept_sparse)
@@ -458,9 +454,11 @@ def rows_of(detector: Detector, X: Any, *, reset: bool = False) -> Any:
     return detector._checked(X, reset=reset)
 
 
-def scale_by_few(detector: Detector, X: Any) -> str:
+def scale_warning(detector: Detector, X: Any) -> str:
     """Return a warning where a few of validated rows make the scale that a model takes from them, or nothing."""
-    return warnings.made_by_few(X, getattr(detector, "feature_names_in_", None)) if detector._takes_scale else ""
+    return (
+        warnings.extreme_rows_warning(X, getattr(detector, "feature_names_in_", None)) if detector._takes_scale else ""
+    )
 
 
 def distinct_of(detector: Detector, X: Any, weights: FloatArray) -> Distinct:

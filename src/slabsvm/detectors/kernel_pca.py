@@ -29,7 +29,6 @@ from slabsvm.detectors.kernelized import (
     samples_of,
     soft_neighbours_of,
 )
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.fitted.model import KernelModel, rounding_of
@@ -38,7 +37,7 @@ from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.blas import ONE_BLAS_THREAD, apart
+from slabsvm.runtime.blas import ONE_BLAS_THREAD, in_own_thread
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
@@ -263,11 +262,7 @@ class KernelPCADetector(KernelDetector):
             error = learned.by_row(errors(np.diagonal(cloud.matrix), cloud.matrix @ leading))
         calibration = training.calibration(~np.isnan(error), held_out=bool(out.any()))
         scores = -error[calibration.rows]
-        # A learned row may lie on a training threshold, with all that repeat it.
-        if self.calibration == "training":
-            offset = weighted_quantile(scores, calibration.masses, self.nu) - rounding
-        else:
-            offset = calibration.quantile(scores, self.nu) - rounding
+        offset = self._threshold(calibration, scores, self.nu) - rounding
         infinity_warning, offset = self._kept_outside(model, offset, cloud, leading)
         return replace(
             model,
@@ -293,8 +288,8 @@ class KernelPCADetector(KernelDetector):
         # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
         alone = float(cloud.shares @ (cloud.means - model.length * cloud.shares <= model.rounding))
         if model.kernel is None or not model.kernel.local:
-            return diagnosis.unlike_all(alone), offset
-        return diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
+            return diagnosis.far_accepted_warning(alone), offset
+        return diagnosis.out_of_reach_warning(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
@@ -399,7 +394,7 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Compone
         variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
     else:
         # SciPy's holds the interpreter's lock, with which no interruption is answered.
-        variances, vectors = apart(np.linalg.eigh, matrix)
+        variances, vectors = in_own_thread(np.linalg.eigh, matrix)
     del matrix
     size = cloud.squared_mean + max(float(variances.max()), 0.0)
     least = max(k * float(np.finfo(np.float64).eps), rounding) * size

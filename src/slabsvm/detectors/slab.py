@@ -15,7 +15,7 @@ from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import Solved, Unseen
-from slabsvm.fitted.planes import SlabPlanes, nominal_recall, planes_at, refuse_impossible
+from slabsvm.fitted.planes import SlabPlanes, planes_at, refuse_impossible
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
@@ -201,7 +201,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
 
     def _nominal_recall(self) -> float:
-        return nominal_recall(self.nu_lower, self.nu_upper, self.epsilon)
+        return 1.0 - self.nu_lower - (0.0 if self.epsilon == 0 else self.nu_upper)
 
     def _statement(self) -> tuple[str, str]:
         return self.planes_.statement(self.nu_lower, self.nu_upper, self.epsilon)
@@ -214,5 +214,5 @@ class OneClassSlabSVM(SupportVectorDetector):
         if collapsed or self.calibration == "training":
             return collapsed or self._misplaced()
         expected, nominal = self.expected_recall_, self._nominal_recall()
-        lifted_out = warnings.lifted_out(fit.recall_of_learned, expected, nominal, self._smoother())
-        return " ".join(text for text in (self._misplaced(), lifted_out) if text)
+        rejected = warnings.learned_rejected_warning(fit.recall_of_learned, expected, nominal, self._smoother())
+        return " ".join(text for text in (self._misplaced(), rejected) if text)

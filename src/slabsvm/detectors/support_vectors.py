@@ -22,7 +22,6 @@ from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighb
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import GapScale, Solution
 from slabsvm.fitted import diagnosis, warnings
-from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
 from slabsvm.fitted.training import Training
@@ -226,7 +225,10 @@ class SupportVectorDetector(KernelDetector):
                 f"{solution.status.value}.",
                 ConvergenceWarning,
             )
-        elif text := unresolved(dual, gram, solution, model=type(self).__name__, tol=self.tol, kernel=self.kernel):
+            return solution, left_out
+        model = type(self).__name__
+        text = diagnosis.unresolved_warning(dual, gram, solution, model=model, tol=self.tol, kernel=self.kernel)
+        if text:
             warn(text, ConvergenceWarning)
         return solution, left_out
 
@@ -367,10 +369,9 @@ class SupportVectorDetector(KernelDetector):
         """Return what is wrong with where the planes are, and what to do, or nothing."""
         texts = [self.model_.infinity_warning]
         if self.calibration == "training":
-            fit, nominal = self.model_, self._nominal_recall()
-            texts.append(
-                warnings.training_rejects(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy())
-            )
+            least, repeating = self.model_.training_recall_bound, self.model_.recall_of_repeats
+            nominal, remedy = self._nominal_recall(), self._remedy()
+            texts.append(warnings.training_planes_warning(least, repeating, nominal, remedy))
         return " ".join(text for text in texts if text)
 
     def _remedy(self) -> str:

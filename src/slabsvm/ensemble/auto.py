@@ -36,7 +36,7 @@ from slabsvm.fitted.training import (
     rows_in_place,
     source_of,
 )
-from slabsvm.fitted.warnings import FitWarning, too_uneven
+from slabsvm.fitted.warnings import FitWarning, uneven_weights_warning
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, shown_progress, warn
@@ -421,14 +421,15 @@ class AutoDetector(Detector):
         weights = training.sample.source.weights
         if weights is None or self.calibration == "training":
             return ""
-        return too_uneven(np.delete(weights, training.sample.numbers), self.recall)
+        return uneven_weights_warning(np.delete(weights, training.sample.numbers), self.recall)
 
     def _less_than_asked(self, training: Training) -> str:
         """Return a warning where even the lowest left-out score misses the recall, or nothing.
 
         1 / (n + 1) of new rows are to lie below it.
         """
-        n, what = training.n_alone, "sample" if training.groups is None else "group"
+        groups = training.groups
+        n, what = (len(training.distinct.weights), "sample") if groups is None else (groups.count, "group")
         most = n / (n + 1)
         if self.calibration == "training" or self.recall <= most:
             return ""

@@ -141,7 +141,7 @@ class OutlierClassifier(BaseEstimator):
     def score_samples(self, X: Any) -> FloatArray:
         """Return how sure the classifier is that each row is no outlier, shape (n_samples,)."""
         check_is_fitted(self)
-        return _said(self.classifier_, _single(X)) if self.trees_ is None else self.trees_(X)
+        return _confidence(self.classifier_, _single(X)) if self.trees_ is None else self.trees_(X)
 
     def explanation(self, X: Any) -> Explanation:
         """Return what each feature adds to the scores of rows."""
@@ -284,7 +284,7 @@ def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]
         ]
 
 
-def _said(classifier: Any, X: Any) -> FloatArray:
+def _confidence(classifier: Any, X: Any) -> FloatArray:
     """Return how sure a fitted classifier of -1 and 1 is of 1, (n,)."""
     if hasattr(classifier, "decision_function"):
         return np.asarray(classifier.decision_function(X), dtype=np.float64)

@@ -48,12 +48,16 @@ def planes_outside(
             return bool(dual.accepts(np.array([score]), offsets, rounding)[0])
 
         if not dual.linear.any() and accepted(0.0):
-            return unlike_all(float(masses @ (dual.side * scores <= rounding))), offsets
+            return far_accepted_warning(float(masses @ (dual.side * scores <= rounding))), offsets
         far, lengths = far_score(), solved.gram.diagonal
         # Among rows of one length k(x, x), but for rounding, none is far from the others.
         if far is None or np.ptp(lengths) <= 1e-6 * np.max(lengths) or not accepted(far):
             return "", offsets
-        return _beyond_all(far, kernel), offsets
+        return (
+            "Rows that exceed the training rows in every feature are accepted, however far away: in the limit they "
+            f"score {far:.4g} (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away. Or scale each "
+            "row to the same sum, as in histograms."
+        ), offsets
     kept = dual.outside_zero(offsets, 2 * rounding)
     if (kept == offsets).all():
         return "", kept
@@ -64,7 +68,7 @@ def planes_outside(
     if reached.all():
         return "", kept
     within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
-    warning_text = unreached(
+    warning_text = out_of_reach_warning(
         alone=float(np.average(~reached, weights=shares)),
         expected=float(np.average(reached & within, weights=shares)),
         nominal=1.0 - float(dual.nus.sum()),
@@ -73,7 +77,7 @@ def planes_outside(
     return warning_text, kept
 
 
-def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str:
+def out_of_reach_warning(alone: float, expected: float, nominal: float, remedy: str) -> str:
     """Return the warning where a threshold is kept above the limit, which this share of samples scores when alone."""
     return (
         f"{alone:.0%} of the training samples are out of the kernel's reach of all others: where they are not "
@@ -83,7 +87,7 @@ def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str
     )
 
 
-def unlike_all(alone: float) -> str:
+def far_accepted_warning(alone: float) -> str:
     """Return the warning where a row whose kernel values are all 0 is accepted, as this share of samples is not."""
     return (
         "A row whose kernel values with all training samples are 0 is accepted. If the kernel falls off with "
@@ -93,16 +97,7 @@ def unlike_all(alone: float) -> str:
     )
 
 
-def _beyond_all(far_score: float, kernel: object) -> str:
-    """Return the warning where rows larger than all samples in every feature are accepted."""
-    return (
-        f"Rows that exceed the training rows in every feature are accepted, however far away: in the limit they score "
-        f"{far_score:.4g} (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away. Or scale each row "
-        "to the same sum, as in histograms."
-    )
-
-
-def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object) -> str:
+def unresolved_warning(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object) -> str:
     """Return a warning where nearly any multipliers meet tol, since all kernel values are nearly equal, or nothing.
 
     As sums of multipliers are fixed, a constant may be taken off K: what decides is what is left, the cloud's variance

@@ -73,16 +73,13 @@ class TwoSided:
             falling = (self.outer - position) / max(self.outer - self.peak, self.least_unit)
             scores: FloatArray = np.minimum(rising, falling)
             beyond = position > self.outer
-            scores[beyond] = self._beyond_outer(position[beyond] - self.outer)
+            excess = position[beyond] - self.outer
+            scores[beyond] = -excess / self.unit
             if self.local:
+                scores[beyond] = -self.depth * excess / (excess + (self.outer - self.inner))
                 below = position < self.inner
                 scores[below] = self._below_inner(position, below, log_mass)
         return np.maximum(scores, LOWEST)
-
-    def _beyond_outer(self, excess: FloatArray) -> FloatArray:
-        if not self.local:
-            return -excess / self.unit
-        return -self.depth * excess / (excess + (self.outer - self.inner))
 
     def _below_inner(self, position: FloatArray, below: BoolArray, log_mass: LogMass | None) -> FloatArray:
         """Return the scores of positions below the inner plane, which is above 0: they fall with their logarithm.
@@ -235,11 +232,6 @@ def planes_at(
     # As many are beyond both: a share far of the share near, and near of far.
     rare = score(side * np.array([quantile(near * far / (near + far))]))
     return SlabPlanes(lower, upper, replace(score, depth=max(score.depth, -float(rare[0]))))
-
-
-def nominal_recall(nu_lower: float, nu_upper: float, epsilon: float) -> float:
-    """Return the share of new positives that a slab's parameters ask to be accepted."""
-    return 1.0 - nu_lower - (0.0 if epsilon == 0 else nu_upper)
 
 
 def refuse_impossible(nu_lower: float, nu_upper: float, epsilon: float) -> None:

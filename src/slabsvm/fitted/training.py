@@ -98,17 +98,13 @@ class Training:
     @property
     def may_be_counts(self) -> bool:
         """Whether the weights may say how often rows were seen."""
-        return bool(self.n_copies.max() > 1 or whole_multiples(self.counts).max() > 1) and not told_apart(self.samples)
+        repeats = self.n_copies.max() > 1 or whole_multiples(self.counts).max() > 1
+        return bool(repeats) and not has_distinct_feature(self.samples)
 
     @property
     def n_counted(self) -> float:
         """How many rows are left out, one after the other: all that repeat each other, too; or how many groups."""
         return float(self.counts.sum()) if self.groups is None else float(self.groups.count)
-
-    @property
-    def n_alone(self) -> int:
-        """The number of what is left out at once: of distinct samples, or of groups."""
-        return len(self.distinct.weights) if self.groups is None else self.groups.count
 
     @property
     def names(self) -> IndexArray | None:
@@ -167,10 +163,10 @@ def may_be_counts(weights: FloatArray, samples: Any) -> bool:
     They are whole multiples of one another, and there is no feature that tells all samples apart: its values hardly
     ever come back, and neither do rows.
     """
-    return bool(whole_multiples(weights).max() > 1) and not told_apart(samples)
+    return bool(whole_multiples(weights).max() > 1) and not has_distinct_feature(samples)
 
 
-def told_apart(samples: Any) -> bool:
+def has_distinct_feature(samples: Any) -> bool:
     """Return whether one feature differs between all of distinct samples, (k, d)."""
     n_samples = samples.shape[0]
     if sp.issparse(samples):
@@ -235,21 +231,10 @@ def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
 
     given = dict(parameters)
     weights, groups = given.pop("sample_weight", None), given.pop("groups", None)
-    if groups is not None and takes_groups(detector):
-        given |= (
-            _to_steps([detector.steps[-1][0]], "groups", groups)
-            if isinstance(detector, Pipeline)
-            else {"groups": groups}
-        )
+    in_steps = isinstance(detector, Pipeline)
+    if groups is not None and "groups" in signature((detector[-1] if in_steps else detector).fit).parameters:
+        given |= _to_steps([detector.steps[-1][0]], "groups", groups) if in_steps else {"groups": groups}
     return detector.fit(X, **given, **routed(detector, weights))
-
-
-def takes_groups(model: Any) -> bool:
-    """Return whether the fit of a detector, or of the last step of a pipeline, takes groups of rows."""
-    from sklearn.pipeline import Pipeline
-
-    final = model[-1] if isinstance(model, Pipeline) else model
-    return "groups" in signature(final.fit).parameters
 
 
 def _to_steps(names: Sequence[str], parameter: str, value: Any) -> dict[str, Any]:

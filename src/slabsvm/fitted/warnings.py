@@ -37,18 +37,18 @@ class FitWarning(UserWarning):
     """A fit that may not do what its parameters ask for: the text says why, and what to do."""
 
 
-def too_few_groups(count: int, nominal: float) -> str:
+def few_groups_warning(count: int, nominal: float) -> str:
     """Return the warning where so few groups set a threshold, or nothing."""
     return _too_few(count, nominal, f"{count} groups are few")
 
 
-def too_few_rows(weights: FloatArray, copies: FloatArray, nominal: float, *, counts: bool) -> str:
+def few_rows_warning(weights: FloatArray, copies: FloatArray, nominal: float, *, counts: bool) -> str:
     """Return the warning where rows of these weights, (n,), set a threshold and are too few, or repeat, or nothing.
 
     copies, (k,), says how many rows each distinct one is, and counts whether weights may say how often rows were seen.
     """
-    doubt = "" if alike(weights) else too_uneven(weights, nominal)
-    doubt = doubt or taken_for_copies(copies, nominal)
+    doubt = "" if alike(weights) else uneven_weights_warning(weights, nominal)
+    doubt = doubt or repeats_warning(copies, nominal)
     if doubt and not counts:
         return doubt
     # Where most rows repeat others, and new ones will, too, how many differ says nothing.
@@ -57,7 +57,7 @@ def too_few_rows(weights: FloatArray, copies: FloatArray, nominal: float, *, cou
     return _too_few(len(copies), nominal, f"{len(copies)} distinct samples are few")
 
 
-def few_distinct(n_distinct: int, n_rows: int, n_rejected: int, alpha: float) -> str:
+def few_distinct_warning(n_distinct: int, n_rows: int, n_rejected: int, alpha: float) -> str:
     """Return the warning where rows repeat and too few distinct ones calibrate a rate of rejections, or nothing.
 
     n_rejected of them, and whatever scores no more, are rejected: of new rows that repeat none the share of the gaps
@@ -74,7 +74,7 @@ def few_distinct(n_distinct: int, n_rows: int, n_rejected: int, alpha: float) ->
     )
 
 
-def too_uneven(weights: FloatArray, nominal: float) -> str:
+def uneven_weights_warning(weights: FloatArray, nominal: float) -> str:
     """Return the warning where rows of these weights are too few by what they are worth, or nothing."""
     kept = weights[weights > 0]
     worth = effective(kept / kept.sum())
@@ -103,7 +103,7 @@ def _too_few(n: float, nominal: float, what: str, remedy: str = "Give {least} or
     )
 
 
-def taken_for_copies(copies: FloatArray, nominal: float) -> str:
+def repeats_warning(copies: FloatArray, nominal: float) -> str:
     """Return the warning where rows that repeat, so often each, lose new rows that repeat none, or nothing.
 
     Where a row that repeats leaves, its copies stay, so that it scores higher than one that was never seen. The
@@ -137,7 +137,7 @@ def share_once(copies: FloatArray) -> float:
     return float(np.count_nonzero(copies == 1) / copies.sum())
 
 
-def optimistic(expected: float, nominal: float) -> str:
+def optimistic_warning(expected: float, nominal: float) -> str:
     """Return the warning where training thresholds will accept this share of new positives, or nothing."""
     if expected >= nominal - LOST_RECALL:
         return ""
@@ -147,7 +147,7 @@ def optimistic(expected: float, nominal: float) -> str:
     )
 
 
-def training_rejects(least: float, repeating: float, nominal: float, remedy: str) -> str:
+def training_planes_warning(least: float, repeating: float, nominal: float, remedy: str) -> str:
     """Return the warning where training planes of a support vector machine will reject too many, or nothing.
 
     They accept at least the share least of new positives, and at least repeating where these repeat training rows as
@@ -165,7 +165,7 @@ def training_rejects(least: float, repeating: float, nominal: float, remedy: str
     )
 
 
-def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> str:
+def learned_rejected_warning(learned: float, unseen: float, nominal: float, remedy: str) -> str:
     """Return the warning where a slab rejects the rows that it learned, or nothing.
 
     It accepts the share learned of these, and is expected to accept the share unseen of new positives.
@@ -180,7 +180,7 @@ def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> st
     )
 
 
-def nearly_copied(share: float, remedy: str) -> str:
+def near_copies_warning(share: float, remedy: str) -> str:
     """Return the warning where this share of the distinct rows have near copies, or nothing."""
     # Left-out scores are right for the others alone, so that 1 / (1 - share) times what was asked for is rejected: from
     # a fifth on a quarter more.
@@ -194,7 +194,7 @@ def nearly_copied(share: float, remedy: str) -> str:
     )
 
 
-def made_by_few(X: Any, names: Sequence[str] | None) -> str:
+def extreme_rows_warning(X: Any, names: Sequence[str] | None) -> str:
     """Return the warning where a few of the samples X, (n, d), make the scale of a feature, or nothing.
 
     Sparse rows, of which a few make the scale of each rare feature, and features of which a half are equal have no

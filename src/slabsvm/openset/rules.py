@@ -31,7 +31,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.parallel import delayed
 
-from slabsvm.conformal.detector import FAR_REMEDY, REACH_REMEDY, ROUNDING_DECIDES, ConformalDetector, found_no_direction
+from slabsvm.conformal.detector import (
+    FAR_REMEDY,
+    REACH_REMEDY,
+    ROUNDING_DECIDES,
+    ConformalDetector,
+    no_direction_warning,
+)
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, Ranking, largest_rejected, ranked
 from slabsvm.detectors.answers import final_estimator
 from slabsvm.openset.labels import listed
@@ -111,7 +117,7 @@ class DetectorRule:
 
     def warnings_at(self, rate: float) -> list[str]:
         """Return what is to be warned of, or empty texts."""
-        undirected = [found_no_direction(model.estimator_) for model in self.models]
+        undirected = [no_direction_warning(model.estimator_) for model in self.models]
         far = self.far_accepted(rate) & [not text for text in undirected]
         warned = [self.too_few(rate)]
         if far.any():

@@ -150,7 +150,7 @@ def _release() -> None:
         OpenBLASController.clear_controlling_thread(force=True)
 
 
-def apart(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
+def in_own_thread(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
     """Return what a call returns, or raise what it raises, with one thread of BLAS.
 
     Python looks at an interruption between instructions of the main thread, and not inside of a call of LAPACK. It

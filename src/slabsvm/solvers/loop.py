@@ -189,7 +189,8 @@ class _Rounds:
         self.point, tuning = point, self.tuning
         mark, rounds_since, doubt, status = np.inf, 0, 0.0, Status.STALLED
         while True:
-            gap, target = self.point.gap, self._gap_target(self.point)
+            gap = self.point.gap
+            target = self.scale.target(self.point.objective, self.limits.tol, self.gram.resolution)
             self.history.append((len(self.cache.members), self.scale.relative(gap, self.point.objective)))
             mark, rounds_since = (gap, 0) if gap < tuning.progress * mark else (mark, rounds_since + 1)
             stalled = rounds_since >= tuning.patience * self.working_sets.rounds
@@ -199,7 +200,8 @@ class _Rounds:
                     self.point = settled
                     break
             if self._needs_double_precision(gap, target, stalled=stalled):
-                self._refine()
+                self.cache = KernelCache(self.gram, np.float64, self.limits.cache_bytes)
+                self.point = self._at(self.point.multipliers)
                 mark, rounds_since = np.inf, 0
                 continue
             if stalled or self.steps >= self.limits.steps or self.work >= self.limits.work:
@@ -257,9 +259,6 @@ class _Rounds:
         by_products = not (self.gram.cheap_products or self.dual.linear.any())
         return equal_scores_by_products(self.dual, self.cache.blocks) if by_products else None
 
-    def _gap_target(self, point: Point) -> float:
-        return self.scale.target(point.objective, self.limits.tol, self.gram.resolution)
-
     def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
         if self.cache.dtype is np.float64:
             return False
@@ -268,11 +267,6 @@ class _Rounds:
             or gap + self._rounding() <= gap_target
             or (gap_target < 2 * self._rounding() and gap <= 4 * self._rounding())
         )
-
-    def _refine(self) -> None:
-        """Go on in float64."""
-        self.cache = KernelCache(self.gram, np.float64, self.limits.cache_bytes)
-        self.point = self._at(self.point.multipliers)
 
     def _rounding(self) -> float:
         """Return the gap that float32 scores can hide; float64 scores hide nothing that matters."""
