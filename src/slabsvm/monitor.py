@@ -53,8 +53,6 @@ BETS = (
 )
 A, B, SHARE = np.array(BETS).T
 SCALE = SHARE / beta(A, B)
-RESERVE_ROWS = 100.0  # three times as many halve the reserve; fewer find early changes sooner, and late ones later
-TILTS = np.geomspace(0.01, 8.0, 16)  # values of l: x above a rate m the best bound has l near x / (m (1 - m))
 MOST_DRAWN = 1024  # points to draw, of 40 bytes each: of that number every second one stays
 HELD_OUT, LEFT_OUT = "held-out", "leave-one-out"
 ALARMS = "so an unchanged stream would raise alarms"
@@ -284,12 +282,14 @@ def rounded(scores: FloatArray, unit: float) -> FloatArray:
 
 def after_bets(wealth: FloatArray, log_evidence: float, n_rows: int, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log S after each p and 1 - p, (n, 2), and A_k / S, (n_bets,), after all; given what these were before."""
-    found, inverse = np.empty(len(p)), math.sqrt(1.0 + n_rows / RESERVE_ROWS)  # 1 / R
+    # Three times as many rows halve the reserve R; fewer find early changes sooner, and late ones later.
+    found, reserve_rows = np.empty(len(p)), 100.0
+    inverse = math.sqrt(1.0 + n_rows / reserve_rows)  # 1 / R
     # Row by row: powers of an array of another length may be rounded otherwise.
     for row, (below, above) in enumerate(p.tolist()):
-        before, inverse = inverse, math.sqrt(1.0 + (n_rows + row + 1) / RESERVE_ROWS)
+        before, inverse = inverse, math.sqrt(1.0 + (n_rows + row + 1) / reserve_rows)
         # R(t-1) - R(t), without what the subtraction would lose.
-        stake, unit = 1.0 / (RESERVE_ROWS * before * inverse * (before + inverse)), math.exp(-log_evidence)
+        stake, unit = 1.0 / (reserve_rows * before * inverse * (before + inverse)), math.exp(-log_evidence)
         densities = 1.0 - SHARE + SCALE * below ** (A - 1.0) * above ** (B - 1.0)
         wealth = (wealth + stake * unit / len(BETS)) * densities
         total = float(wealth.sum()) + unit / inverse
@@ -301,10 +301,12 @@ def after_bets(wealth: FloatArray, log_evidence: float, n_rows: int, p: FloatArr
 def rates(counts: npt.NDArray[Any], confidence: float) -> Rate:
     """Return rates with their bounds: of windows counts, (n, 3), has the place, the rows, and the rejected rows."""
     place, rows, rejected = counts.T
-    threshold = np.log(2.0 * len(TILTS) * (place + 1.0) * (place + 2.0) / (1.0 - confidence))
+    # Values of l: x above a rate m the best bound has l near x / (m (1 - m)).
+    tilts = np.geomspace(0.01, 8.0, 16)
+    threshold = np.log(2.0 * len(tilts) * (place + 1.0) * (place + 2.0) / (1.0 - confidence))
     ones, divisor = np.stack([rejected, rows - rejected]), np.maximum(rows, 1)
-    exponents = (TILTS * ones[..., None] - threshold[:, None]) / divisor[:, None]
-    bounds = (np.expm1(exponents) / np.expm1(TILTS)).max(axis=-1)
+    exponents = (tilts * ones[..., None] - threshold[:, None]) / divisor[:, None]
+    bounds = (np.expm1(exponents) / np.expm1(tilts)).max(axis=-1)
     # Multiples of 2^-20, rounded outwards: the same in every batch.
     low, low_of_accepted = np.floor(np.maximum(bounds, 0.0) * 2.0**20) * 2.0**-20
     return Rate(np.where(rows > 0, rejected / divisor, np.nan), low, 1.0 - low_of_accepted, rows.astype(np.int64))

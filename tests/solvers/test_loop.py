@@ -48,7 +48,7 @@ def test_a_fit_ends_in_float64_where_its_tolerance_asks_for_it(tol, dtype):
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
     rounds, multipliers = descent(), spread(seed=seed)
-    rounds.point = rounds._at(multipliers)
+    rounds.point = rounds._point_at(multipliers)
     settled, doubt = rounds._settled()
     true_gap = certificate.gap(SLAB, K, multipliers)
     assert abs(settled.gap - true_gap) <= doubt

@@ -132,9 +132,9 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
 
     Of independent rows around which d dimensions are filled evenly, the distances r_1 < r_2 < ... of the nearest ones
     have (r_k / r_(k+1))^(k d) uniform in 0 to 1, for each k by itself, whatever the density and the unit. d is read off
-    farther neighbours. A row has near copies where one of the first NEIGHBOURS of these numbers is below 0.002, and
-    the distance less than half of the next: on a lattice the next is often 1.4 times as far. Of many rows a sample is
-    asked, always the same; of fewer than 20 nothing is said.
+    farther neighbours. A row has near copies where one of the first NEIGHBOURS of these numbers is below 0.002, and the
+    distance less than half of the next: on a lattice the next is often 1.4 times as far. Of many rows the same 64 are
+    asked each time. Up to 20 rows have a share of 0.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
         return 0.0
     asked = np.random.default_rng(0).choice(m, min(m, 64), replace=False)
     nearest = np.empty((len(asked), farthest))
-    # So small products take longer in several threads.
+    # Products as small as these take longer in several threads.
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
         lengths, products = _products(X, asked, matrix)
         for some in pieces(len(asked), 8 * m, STEP_BYTES):

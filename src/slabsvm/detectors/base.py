@@ -225,10 +225,10 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         self.grouped_ = training.groups is not None
         texts = (
             self._diagnosis(),
-            self._known_twice(training),
-            self._nearly_copied(training),
+            self._known_outliers_warning(training),
+            self._near_copies_warning(training),
             scale_warning(self, training.samples),
-            self._few(training),
+            self._few_rows_warning(training),
         )
         self.warning_ = " ".join(text for text in texts if text)
         if self.warning_:
@@ -257,12 +257,12 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             return 0.0
         return max(0.0, float(np.nanmedian(self.calibration_decisions_)))
 
-    def _known_twice(self, training: Training) -> str:
+    def _known_outliers_warning(self, training: Training) -> str:
         """Return a warning where known outliers are learned as positives, too, or nothing."""
         del training
         return ""
 
-    def _nearly_copied(self, training: Training) -> str:
+    def _near_copies_warning(self, training: Training) -> str:
         """Return a warning where left-out rows are known by their near copies, or nothing."""
         if self.calibration == "training" or training.groups is not None:
             return ""
@@ -371,7 +371,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             "by_halves": len(calibration.rows) < np.count_nonzero(training.weights),
         }
 
-    def _few(self, training: Training) -> str:
+    def _few_rows_warning(self, training: Training) -> str:
         """Return a warning where so few samples set the threshold that they say little of the recall, or nothing."""
         scores = self.model_.calibration_scores
         if scores is None:

@@ -328,7 +328,7 @@ class KernelPCADetector(KernelDetector):
                 f"samples. Use {cure}fewer components, or a kernel with more dimensions, "
                 "and check the features for constants."
             )
-        return self._indistinct() or self.model_.infinity_warning
+        return self._equal_scores_warning() or self.model_.infinity_warning
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class KernelDetector(Detector):
             )
         return kernel, gram
 
-    def _indistinct(self) -> str:
+    def _equal_scores_warning(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
         if self.model_.calibration_spread <= 4 * self.model_.rounding:
             return (

@@ -101,4 +101,4 @@ class OneClassSVM(SupportVectorDetector):
                 "samples, and no plane separates it from them. Use kernel='rbf', a larger nu, or SVDD, which needs "
                 "no origin."
             )
-        return self._indistinct() or self._misplaced()
+        return self._equal_scores_warning() or self._planes_warning()

@@ -212,7 +212,7 @@ class OneClassSlabSVM(SupportVectorDetector):
             self.status_, fit.rounding, remedy=self._remedy(), spread=fit.calibration_spread
         )
         if collapsed or self.calibration == "training":
-            return collapsed or self._misplaced()
+            return collapsed or self._planes_warning()
         expected, nominal = self.expected_recall_, self._nominal_recall()
         rejected = warnings.learned_rejected_warning(fit.recall_of_learned, expected, nominal, self._smoother())
-        return " ".join(text for text in (self._misplaced(), rejected) if text)
+        return " ".join(text for text in (self._planes_warning(), rejected) if text)

@@ -235,7 +235,7 @@ class SupportVectorDetector(KernelDetector):
     def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
         """Return what follows from a solution: learned is what was learned of training, and out which rows were not."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
-        support, expansion = self._held(learned, solved)
+        support, expansion = self._support(learned, solved)
         trained = self.calibration == "training"
         unseen = self._unseen(training, learned, out, solved, expansion)
         largest = float(np.abs(solution.scores).max())
@@ -345,7 +345,7 @@ class SupportVectorDetector(KernelDetector):
         """Return the size of what a prediction adds to s(x), in its unit."""
         return float(np.abs(solved.dual.linear).max())
 
-    def _held(self, training: Training, solved: Solved) -> tuple[Support, Expansion | WeightVector]:
+    def _support(self, training: Training, solved: Solved) -> tuple[Support, Expansion | WeightVector]:
         """Return the rows that hold the planes, and the function of position along w that they make."""
         distinct, weights = training.distinct, training.weights
         kernel, dual, solution = solved.kernel, solved.dual, solved.solution
@@ -365,7 +365,7 @@ class SupportVectorDetector(KernelDetector):
             return support, expansion
         return support, kernel.weight_vector(vectors, solved.beta[held]) or expansion
 
-    def _misplaced(self) -> str:
+    def _planes_warning(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""
         texts = [self.model_.infinity_warning]
         if self.calibration == "training":

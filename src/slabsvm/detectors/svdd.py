@@ -229,4 +229,4 @@ class SVDD(SupportVectorDetector):
                 "The ball's radius is lost in rounding: all samples are (nearly) the same point of feature space. "
                 "Check the features for constants."
             )
-        return self._indistinct() or self._misplaced()
+        return self._equal_scores_warning() or self._planes_warning()

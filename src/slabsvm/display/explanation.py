@@ -44,7 +44,7 @@ def draw_explanation(
     row = row if columns is None or not hasattr(row, "columns") else row[columns]
     values = np.asarray(dense(row), dtype=object).ravel()
     labels = [f"{cut_name(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
-    telling, others = _telling(np.abs(shares), max_features)
+    telling, others = _largest_features(np.abs(shares), max_features)
     bars = sorted(((float(shares[j]), labels[j]) for j in telling), key=lambda bar: bar[0])
     ax = axes_of(ax, 7.0, 1.4 + 0.3 * len(bars))
     if len(others):
@@ -80,7 +80,7 @@ def draw_explanations(
     sizes = np.where(endless.any(axis=1, keepdims=True), np.sign(shares) * endless, shares)
     largest = np.abs(sizes).max(axis=1, keepdims=True)
     parts = np.divide(sizes, largest, out=np.zeros_like(sizes), where=largest > 0)
-    telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
+    telling, others = _largest_features(np.abs(parts).sum(axis=0), max_features)
     columns, shown = [names[j] for j in telling], parts[:, telling]
     height = min(9.0, 1.6 + 0.22 * len(shown)) + 0.055 * max(map(len, columns))
     ax = axes_of(ax, min(12.0, 2.6 + 0.38 * len(columns)), height)
@@ -115,7 +115,7 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None, n_features: int) -
     return [f"x{j}" for j in range(n_features)] if found is None else [str(name) for name in found]
 
 
-def _telling(sizes: FloatArray, most: int) -> tuple[Any, Any]:
+def _largest_features(sizes: FloatArray, most: int) -> tuple[Any, Any]:
     """Return which features have the largest sizes, the largest first, and which are the others."""
     order = np.argsort(-sizes, kind="stable")
     # One feature is no "others".

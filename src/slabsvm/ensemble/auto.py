@@ -249,7 +249,7 @@ class AutoDetector(Detector):
     def summary(self) -> str:
         """Return what was fitted, in a few lines."""
         combination, fit = self._combination(), self.model_
-        views = " and ".join(_called(view.scaling) for view in combination.views)
+        views = " and ".join(_scaling_name(view.scaling) for view in combination.views)
         n, n_learned = self.n_samples_fit_, len(combination.views[0].local)
         lines = [
             f"AutoDetector: 3 readings of the nearest rows, features {views}",
@@ -315,7 +315,7 @@ class AutoDetector(Detector):
             known, own = self._known(learned, combination, done)
             combination = Combination(views, known)
             surprise = combination.with_known(surprise, own)
-        scores, calibration = self._judged(training, combination, out, learned.by_row(-surprise))
+        scores, calibration = self._calibration_scores(training, combination, out, learned.by_row(-surprise))
         offset = calibration.quantile(scores[calibration.rows], 1.0 - self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
@@ -332,7 +332,7 @@ class AutoDetector(Detector):
             **{"calibration_masses": None, **calibrated},
         )
 
-    def _judged(
+    def _calibration_scores(
         self, training: Training, combination: Combination, out: BoolArray, left_out: FloatArray
     ) -> tuple[FloatArray, Calibration]:
         """Return the scores of rows that were given, (n_rows,), NaN of those that do not judge, and what these say.
@@ -414,16 +414,16 @@ class AutoDetector(Detector):
         # Of two views one has ranks, which no few rows make.
         return False
 
-    def _few(self, training: Training) -> str:
+    def _few_rows_warning(self, training: Training) -> str:
         if not isinstance(training, Drawn):
-            return super()._few(training) or self._less_than_asked(training)
+            return super()._few_rows_warning(training) or self._recall_warning(training)
         # The others put the threshold.
         weights = training.sample.source.weights
         if weights is None or self.calibration == "training":
             return ""
         return uneven_weights_warning(np.delete(weights, training.sample.numbers), self.recall)
 
-    def _less_than_asked(self, training: Training) -> str:
+    def _recall_warning(self, training: Training) -> str:
         """Return a warning where even the lowest left-out score misses the recall, or nothing.
 
         1 / (n + 1) of new rows are to lie below it.
@@ -439,7 +439,7 @@ class AutoDetector(Detector):
             f"{what}s."
         )
 
-    def _known_twice(self, training: Training) -> str:
+    def _known_outliers_warning(self, training: Training) -> str:
         if training.outliers is None:
             return ""
         n = int(np.isin(_keys(training.outliers), training.distinct.keys).sum())
@@ -450,7 +450,7 @@ class AutoDetector(Detector):
         return checked_rows(self, X, reset=reset, least=10, accept_sparse=accept_sparse)
 
 
-def _called(scaling: Any) -> str:
+def _scaling_name(scaling: Any) -> str:
     return "as they are" if scaling is None else "as normal scores" if hasattr(scaling, "scores_") else "standardised"
 
 

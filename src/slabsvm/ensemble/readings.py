@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.ensemble.known import OutlierClassifier
-from slabsvm.ensemble.nearest import Found, Nearest
+from slabsvm.ensemble.nearest import Nearest, Neighbours
 from slabsvm.ensemble.ranks import Surprise
 from slabsvm.ensemble.scales import scalings_of, viewed
 from slabsvm.ensemble.unlearned import distances_without_own
@@ -30,11 +30,10 @@ from slabsvm.kernels.expansion import TYPICAL_ROWS
 from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
-# How many nearest rows are read; those of the local ratio, and of what surrounds a row; and how the readings count.
+# The mean distance is of the 20 nearest rows; a local ratio compares the 5 nearest with the 10 nearest of their own.
+# WEIGHTS says how much each of the three readings counts.
 NEAREST, FEW, AROUND = 20, 5, 10
 WEIGHTS = np.array([1.0, 1.0, 0.5])
-# Both means of a ratio are larger by this share of the usual distance, so that rows which repeat have a ratio.
-LEAST_RATIO = 1e-6
 # The mean surprise of positives. A row that a classifier takes for more normal is only unlike the known outliers: what
 # is opposite to all of them would be the most normal of all. Letters that nobody labelled have an AUROC
 # of .891 and .882 so with ten and 25 labels, and .879 and .860 without it; tables gain .002 to .005 less.
@@ -73,10 +72,12 @@ class View:
             local = np.zeros(len(nearest.counts))
             local[groups.samples] = found.mean(AROUND)
             own, around = np.zeros(len(rows)), local[found.near]
+        # Both means of a ratio are larger by this share of the usual distance, so that rows which repeat have a ratio.
         # Scaled features have a unit, also where all rows repeat.
-        unit = float(np.finfo(np.float32).tiny) if scaling is None else LEAST_RATIO
-        least = max(LEAST_RATIO * float(local.mean()), unit)
-        readings = _read(found, around, own, least)
+        share = 1e-6
+        unit = float(np.finfo(np.float32).tiny) if scaling is None else share
+        least = max(share * float(local.mean()), unit)
+        readings = _readings(found, around, own, least)
         worth = training.calibration(training.weights > 0).worth
         surprises = [Surprise.of(reading, masses, worth, least=unit) for reading in readings.T]
         own_surprises = [one.of_learned(reading) for one, reading in zip(surprises, readings.T, strict=True)]
@@ -90,8 +91,8 @@ class View:
         """Return the surprise of each reading of the view's rows, (n, 3)."""
         return self._surprises(self.nearest.of_rows(rows, NEAREST))
 
-    def _surprises(self, found: Found) -> FloatArray:
-        readings = _read(found, self.local[found.near], None, self.least)
+    def _surprises(self, found: Neighbours) -> FloatArray:
+        readings = _readings(found, self.local[found.near], None, self.least)
         return np.column_stack([one(reading) for one, reading in zip(self.surprises, readings.T, strict=True)])
 
     def explanation(self, rows: Any) -> Explanation:
@@ -113,7 +114,7 @@ class View:
         return [self.nearest.by_feature(rows, found, k + 1, further=1).mean(axis=0) for k in (1, NEAREST, FEW)]
 
 
-def _read(found: Found, around: FloatArray, own: FloatArray | None, least: float) -> FloatArray:
+def _readings(found: Neighbours, around: FloatArray, own: FloatArray | None, least: float) -> FloatArray:
     """Return the readings of rows, (n, 3), given the mean distances of what is near, (n, k), and of rows' copies."""
     ratio = (found.mean(FEW) + least) / (found.mean(AROUND, around, own) + least)
     return np.column_stack([found.mean(1), found.mean(NEAREST), ratio])

@@ -12,9 +12,6 @@ from slabsvm.ensemble.ranks import NormalScores
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, dense
 
-# A change of a constant feature by this share of it, or by this where it is 0, is one standard deviation.
-CONSTANTS_UNIT = 1e-6
-
 
 def scalings_of(training: Training) -> list[Any]:
     """Return the scales of training rows; sparse ones have None."""
@@ -42,8 +39,10 @@ def are_counts(training: Training) -> bool:
 
 def constants_unit(values: FloatArray) -> FloatArray:
     """Return the unit of features that are these constants: a change of any size is many of it."""
-    sizes = CONSTANTS_UNIT * np.abs(values.astype(np.float64))
-    return np.where(sizes > 0, np.maximum(sizes, np.finfo(np.float64).tiny), CONSTANTS_UNIT)
+    # A change by this share of a constant, or by this where it is 0, is one standard deviation.
+    share = 1e-6
+    sizes = share * np.abs(values.astype(np.float64))
+    return np.where(sizes > 0, np.maximum(sizes, np.finfo(np.float64).tiny), share)
 
 
 def refuse_scales(samples: Any) -> None:

@@ -1,7 +1,7 @@
 """Which rows are not learned and set the threshold, and which rows are left out by folds.
 
 Scores of a threshold's rows come from models that have not learned them: exactly without each row
-(`slabsvm.dual.left_out`), or by one model of the other rows, or by ten models of nine tenths of the rows each.
+(`slabsvm.solvers.small`), or by one model of the other rows, or by ten models of nine tenths of the rows each.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Gram(ABC):
             raise _not_semidefinite("its diagonal is zero and its other entries are not, as in a matrix of distances")
         if np.abs(block - block.T).max() > INDEFINITE * largest:
             raise ValueError("The kernel is not symmetric: k(x, z) and k(z, x) differ. A kernel must be symmetric.")
-        # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by so much.
+        # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by n roundings.
         allowed = max(INDEFINITE, len(some) * float(np.finfo(np.float32).eps)) * largest
         block.flat[:: len(some) + 1] += allowed
         if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:

@@ -166,7 +166,7 @@ class SoftNeighbours:
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 start = self._combined(self._weights(exponents)[0])
                 # At 6 bandwidths kernel values are exp(-36).
-                step = _shortened(dense(some), start, 6.0 / np.sqrt(self.kernel.gamma))
+                step = _shortened_difference(dense(some), start, 6.0 / np.sqrt(self.kernel.gamma))
                 total = np.zeros(start.shape)
                 for node, part in zip(0.5 + 0.5 * nodes, 0.5 * parts, strict=True):
                     total += part * self._gradient(start + node * step, slopes)
@@ -269,7 +269,7 @@ class SoftNeighbours:
         """Return D_j of one row, (1, d), from differences: they have all their digits, and may be scaled."""
         near = np.flatnonzero(weights > 1e-20)  # a sample of less weight is no neighbour
         some = self.samples[near]
-        apart = _way(dense(row), dense(some))
+        apart = _difference(dense(row), dense(some))
         found = self.kernel.gamma * (weights[near] @ np.square(apart))
         if not found.sum() <= INFINITE:
             found = weights[near] @ np.square(apart / np.abs(apart).max())
@@ -277,15 +277,15 @@ class SoftNeighbours:
         return np.asarray(found)
 
 
-def _way(rows: FloatArray, start: FloatArray) -> FloatArray:
+def _difference(rows: FloatArray, start: FloatArray) -> FloatArray:
     """Return the way from start to rows, no number of which is infinite."""
     largest = np.finfo(np.float64).max
     return np.asarray(np.clip(np.subtract(rows, start, dtype=np.float64), -largest, largest))
 
 
-def _shortened(rows: Any, start: FloatArray, reach: float) -> FloatArray:
+def _shortened_difference(rows: Any, start: FloatArray, reach: float) -> FloatArray:
     """Return the way from start to rows, (n, d) each, made no longer than reach; squares of it may overflow."""
-    way = _way(rows, start)
+    way = _difference(rows, start)
     size = np.maximum(np.abs(way).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     unit = way / size
     length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))

@@ -10,9 +10,6 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_consistent_length, column_or_1d
 
-# The unknown label that "auto" chooses.
-UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1
-
 
 def checked_labels(y: Any, X: Any) -> npt.NDArray[Any]:
     """Return the class of each row of X, (n_samples,), or refuse what names no classes."""
@@ -35,7 +32,7 @@ def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
     """Return the unknown label beside these classes, for the parameter of this name; refuse one that is a class."""
     words = classes.dtype.kind in "US" or isinstance(classes[0], str)
     if isinstance(label, str) and label == "auto":
-        label = UNKNOWN_WORD if words else min(UNKNOWN_NUMBER, int(classes[0]) - 1)
+        label = "unknown" if words else min(-1, int(classes[0]) - 1)
     if isinstance(label, str) != words:
         kinds = ("words", "a number") if words else ("numbers", "a word")
         raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")

@@ -55,11 +55,11 @@ def warnings_of_classes(warned: Sequence[Sequence[Warned]], classes: npt.NDArray
         labels = classes[[bool(text) for text in texts]]
         first = next(text for text in texts if text)
         of_which = f" (the first, of {listed(labels[:1])})" if len(labels) > 1 else ""
-        warnings.append((f"{_having(labels)} a model whose fit warned{of_which}: {first}", category))
+        warnings.append((f"{_subject(labels)} a model whose fit warned{of_which}: {first}", category))
     return warnings
 
 
-def _having(labels: npt.NDArray[Any]) -> str:
+def _subject(labels: npt.NDArray[Any]) -> str:
     """Return which classes, and how many, as the subject of a sentence."""
     return f"Class {listed(labels)} has" if len(labels) == 1 else f"{len(labels)} classes ({listed(labels)}) have"
 
@@ -105,7 +105,7 @@ class DetectorRule:
         if not few.any():
             return ""
         return (
-            f"{_having(self.classes[few])} too few samples for alpha={rate:g}. If other classes have enough, such a "
+            f"{_subject(self.classes[few])} too few samples for alpha={rate:g}. If other classes have enough, such a "
             f"class rejects up to {self.steps[few].max():.2g} of its new samples: those below all of its calibration "
             f"samples. If no class has enough, nothing is unknown. Give more samples, or a larger alpha."
         )
@@ -121,16 +121,16 @@ class DetectorRule:
         far = self.far_accepted(rate) & [not text for text in undirected]
         warned = [self.too_few(rate)]
         if far.any():
-            warned.append(f"{_having(self.classes[far])} a model that accepts rows infinitely far away. {FAR_REMEDY}")
+            warned.append(f"{_subject(self.classes[far])} a model that accepts rows infinitely far away. {FAR_REMEDY}")
         lost = self.classes[[bool(text) for text in undirected]]
         if len(lost):
             first = next(filter(None, undirected))
-            found = f"{_having(lost)} a model whose fit found w = 0: {ROUNDING_DECIDES}."
+            found = f"{_subject(lost)} a model whose fit found w = 0: {ROUNDING_DECIDES}."
             warned.append(f"{found} The first fit's own warning: {first}")
         beyond = self.classes[[model.out_of_reach_ > rate for model in self.models]]
         if len(beyond):
             samples = f"more than alpha={rate:g} of the calibration samples"
-            warned.append(f"{_having(beyond)} {samples} out of the kernel's reach. {REACH_REMEDY}")
+            warned.append(f"{_subject(beyond)} {samples} out of the kernel's reach. {REACH_REMEDY}")
         return warned
 
 

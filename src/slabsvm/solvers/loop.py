@@ -182,7 +182,7 @@ class _Rounds:
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
-        return self.run_from(self._at(self._start_from_mean() if start is None else start))
+        return self.run_from(self._point_at(self._start_from_mean() if start is None else start))
 
     def run_from(self, point: Point) -> Solution:
         """Return the solution that the rounds from a point lead to."""
@@ -201,7 +201,7 @@ class _Rounds:
                     break
             if self._needs_double_precision(gap, target, stalled=stalled):
                 self.cache = KernelCache(self.gram, np.float64, self.limits.cache_bytes)
-                self.point = self._at(self.point.multipliers)
+                self.point = self._point_at(self.point.multipliers)
                 mark, rounds_since = np.inf, 0
                 continue
             if stalled or self.steps >= self.limits.steps or self.work >= self.limits.work:
@@ -223,10 +223,10 @@ class _Rounds:
             rounding=doubt,
         )
 
-    def _at(self, multipliers: FloatArray) -> Point:
+    def _point_at(self, multipliers: FloatArray) -> Point:
         return Point(self.dual, multipliers, self.dual.linear + self.cache.product(self.dual.beta(multipliers)))
 
-    def _moved(self, members: IndexArray, values: FloatArray) -> Point:
+    def _point_after(self, members: IndexArray, values: FloatArray) -> Point:
         """Return the point at which some samples have other multipliers, shape (P, k), by a product with the change."""
         multipliers = self.point.multipliers.copy()
         multipliers[:, members] = values
@@ -299,7 +299,7 @@ class _Rounds:
         self.work += steps * len(members)
         rounding = 0.0 if self.cache.dtype is np.float64 else 10 * self.gram.single_precision_error
         refuse_negative_curvature(curvature, self.mean_diagonal, rounding)
-        self.point = self._moved(members, values)
+        self.point = self._point_after(members, values)
 
     def _steps_at_once(self) -> int:
         if self.cache.holds_everything and not self.tried:
