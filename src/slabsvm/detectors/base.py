@@ -115,7 +115,6 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _explanation(self, X: Any) -> Explanation:
         """Return the shares of each feature in the decisions of rows."""
-        del X
         raise ValueError(
             f"{type(self).__name__} does not say what each feature adds to a decision: its class has no _explanation."
         )
@@ -177,7 +176,6 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             rejects the rows that it learned; samples are too few, by number or by uneven weights; or most rows are
             copies of others that one feature tells apart. The text stays in `warning_`.
         """
-        del y
         self.fit_training(self.training(X, sample_weight))
         return self
 
@@ -259,7 +257,6 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _known_outliers_warning(self, training: Training) -> str:
         """Return a warning where known outliers are learned as positives, too, or nothing."""
-        del training
         return ""
 
     def _near_copies_warning(self, training: Training) -> str:

@@ -165,7 +165,6 @@ class OneClassSlabSVM(SupportVectorDetector):
     }
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
-        del kernel, gram
         refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 

@@ -139,7 +139,6 @@ class SupportVectorDetector(KernelDetector):
 
     def _by_feature(self, kernel: Kernel, position: Expansion | WeightVector, X: Any) -> FloatArray:
         """Return what each feature of rows adds to what the score is made of, (n, d), by an additive kernel."""
-        del kernel
         return position.by_feature(X)
 
     def parts(self, X: Any) -> FloatArray:
@@ -319,7 +318,6 @@ class SupportVectorDetector(KernelDetector):
 
     def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
         """Return the scores of new rows in the Dual's unit, (n,)."""
-        del solved
         return expansion(X)
 
     def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:

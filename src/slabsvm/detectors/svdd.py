@@ -161,14 +161,12 @@ class SVDD(SupportVectorDetector):
 
     def _far_score(self, training: Training, solved: Solved) -> float | None:
         # k(x, x) outgrows s(x) wherever it grows: rows far away are outside.
-        del training, solved
         return None
 
     def _added_to_scores(self, solved: Solved) -> float:
         return super()._added_to_scores(solved) + 0.5 * (self._taken_off(solved) + solved.squared_norm)
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        del unseen
         # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the Dual's score.
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slabsvm.data.passes import Rows, Source
+from slabsvm.data.passes import Source
 from slabsvm.fitted.training import Training, refuse_what_is_not_finite
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, Rows
 
 
 @dataclass(frozen=True)

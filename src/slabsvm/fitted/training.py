@@ -21,7 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, refuse_lost_digits, without_unit
 from slabsvm.data.distinct import Distinct, Groups, groups_of
-from slabsvm.data.passes import Local, Source
+from slabsvm.data.passes import DaskBlocks, Local, Source
 from slabsvm.fitted.threshold import Calibration, calibration_by
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
@@ -258,8 +258,6 @@ def source_of(estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: i
     A Dask array stays on its workers. Whether values are finite is for the first pass to see.
     """
     if is_dask(X):
-        from slabsvm.data.passes import DaskBlocks
-
         source = DaskBlocks(X, None)
         source.weights = _without_unit(sample_weight, X)
         estimator.__dict__.pop("feature_names_in_", None)

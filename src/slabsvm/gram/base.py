@@ -188,7 +188,6 @@ class Dense(Gram):
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta."""
-        del dtype
         return np.asarray(self.matrix @ beta)
 
     def held(self) -> Dense:

@@ -180,7 +180,6 @@ class Explicit(Computed):
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta, in float64."""
-        del dtype
         features = self._prepared_rows(np.float64)
         return np.asarray(features @ (features.T @ beta))
 
