@@ -1,6 +1,6 @@
 """Positive definite kernels: how each is computed in blocks, how a sum of kernel functions predicts, and bandwidths.
 
-A new kernel is one class in a file of this folder, and in `NAMED`, by which detectors take it. Nothing here
+A new kernel is one class in a file of this folder, and in `KERNELS`, by which detectors take it. Nothing here
 knows of programs, solvers or detectors.
 """
 
@@ -8,8 +8,7 @@ from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF
 
-NAMED: dict[str, type[Kernel]] = {
-    kernel.__name__.lower(): kernel for kernel in (Linear, RBF, Intersection, Hellinger, Chi2)
-}
+KERNELS: tuple[type[Kernel], ...] = (Linear, RBF, Intersection, Hellinger, Chi2)
+NAMED = {kernel.__name__.lower(): kernel for kernel in KERNELS}
 
 __all__ = ["NAMED", "Kernel"]
