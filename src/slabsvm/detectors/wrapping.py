@@ -1,4 +1,4 @@
-"""What detectors have in common that are made of another one."""
+"""The base class of estimators around a detector: checked tables, labels and explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quadratic program that every kernel model of this package is a case of, and what a solver returns for it.
+"""The quadratic program that every support vector model of this package is a case of.
 
 With planes p = 1..P, their signs sigma_p, and beta = sum_p sigma_p v_p over m samples:
 

@@ -1,4 +1,4 @@
-"""A feasible point of a program, with its certificate: how far from the optimum it can be."""
+"""Feasible points of a program: where a solver starts, and the certificate of how far from the optimum one can be."""
 
 from __future__ import annotations
 

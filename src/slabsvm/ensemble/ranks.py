@@ -1,4 +1,4 @@
-"""What ranks say: the normal scores of features, and how surprising a reading is among those of training rows.
+"""Ranks: the normal scores of features, and how surprising a reading is among those of training rows.
 
 Readings of different kinds have no common unit. The share of training rows whose reading is no smaller has one, and
 minus its logarithm can be added up: 0 for the most normal row, 1 in the mean of new rows, log(n + 1) for a row beyond

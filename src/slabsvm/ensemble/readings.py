@@ -1,4 +1,4 @@
-"""What `AutoDetector` gives rows, wherever they are: how surprising three readings of their neighbours are.
+"""The score of `AutoDetector`: how surprising three readings of a row's neighbours are.
 
 A view is the standardised features, their normal scores, or sparse rows as they are. One query of the nearest learned
 rows is read three times in each view: how far the nearest row is; how far the 20 nearest are in the mean; and how much

@@ -1,4 +1,4 @@
-"""What a fit warns of, and the words for it.
+"""The warnings of a fit, each as its text, or an empty one where nothing is wrong.
 
 There are five kinds. A solver that stopped early is one, and has scikit-learn's ConvergenceWarning. The others are a
 FitWarning:

@@ -1,4 +1,4 @@
-"""What is said to callers: counted nouns, text for a terminal, warnings at their line, and extras that are missing."""
+"""Texts and warnings for callers: counted nouns, text for a terminal, warnings at their line, and missing extras."""
 
 from __future__ import annotations
 

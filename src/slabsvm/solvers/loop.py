@@ -1,4 +1,5 @@
-"""The loop of more than 2,000 samples: descend on a working set, update all scores, until the gap is small enough.
+"""Programs of more than 2,000 samples: a loop that descends on a working set and updates all scores, until the gap is
+small enough.
 
 The problem is the Dual; one of up to 2,000 samples is left to `slabsvm.solvers.small`. A large one is first solved over
 a sample of the data; its scores tell which samples can become support vectors. These candidates are solved next, and
