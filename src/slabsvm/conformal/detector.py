@@ -217,8 +217,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
                 f"fdr must be a share between 0 and 1, got {fdr!r}; .1 means that one in ten may be false."
             )
         # Rounding may put the smallest share at which a row is named just above fdr.
-        named: npt.NDArray[np.bool_] = false_discovery_control(self.p_values(X)) <= fdr * (1 + WHOLE)
-        return named
+        return np.asarray(false_discovery_control(self.p_values(X)) <= fdr * (1 + WHOLE))
 
     def threshold(self, alpha: float | None = None) -> float:
         """Return the level of the estimator's decision_function below which rows are rejected at a rate alpha.

@@ -48,8 +48,7 @@ class Distinct:
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""
         share = np.where(self.group >= 0, weights / self.weights[self.group], 0.0)
-        divided: FloatArray = values[..., self.group] * share
-        return divided
+        return np.asarray(values[..., self.group] * share)
 
 
 def distinct_rows(X: Any, weights: FloatArray) -> Distinct:

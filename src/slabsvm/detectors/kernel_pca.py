@@ -407,5 +407,4 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Compone
 
 def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
     """Return the reconstruction errors, (n,), from |f|^2, (n,), and the projections on the components, (n, q)."""
-    found: FloatArray = np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0)
-    return found
+    return np.asarray(np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0))

@@ -83,8 +83,7 @@ class Dual:
 
     def beta(self, multipliers: FloatArray) -> FloatArray:
         """Return beta = sum_p sigma_p v_p, shape (m,), for multipliers of shape (P, m)."""
-        combined: FloatArray = self.signs @ multipliers
-        return combined
+        return np.asarray(self.signs @ multipliers)
 
     def objective(self, multipliers: FloatArray, scores: FloatArray) -> float:
         """Return 1/2 beta'K beta + c'beta, which is 1/2 beta'(s + c)."""
@@ -92,8 +91,7 @@ class Dual:
 
     def distances(self, scores: FloatArray, offsets: FloatArray) -> FloatArray:
         """Return sigma_p (s - rho_p), shape (P, m): how far each sample is above the plane."""
-        distances: FloatArray = self.signs[:, None] * (scores - offsets[:, None])
-        return distances
+        return np.asarray(self.signs[:, None] * (scores - offsets[:, None]))
 
     def excess(self, multipliers: FloatArray, distances: FloatArray) -> FloatArray:
         """Return what each variable adds to the duality gap, shape (P, m), every term >= 0.

@@ -200,8 +200,7 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
                 "weight, or leave sample_weight out."
             )
         rows = np.empty((_num_samples(X), 0))
-        weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-    return weights
+        return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
 
 
 def routed(model: Any, weights: Any) -> dict[str, Any]:
