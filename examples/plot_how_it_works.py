@@ -36,7 +36,7 @@ learned.scatter(*good[drawn].to_numpy().T, s=9, color=KNOWN)
 # The model says of each place how many good rows are as far out: its p-value. Darker is
 # where at least half are, and pale where a tenth is: what lies beyond is rejected.
 two = AutoDetector(recall=0.9).fit(good[drawn].to_numpy())
-across, up = np.meshgrid(np.linspace(40, 260, 120), np.linspace(-0.01, 0.4, 120))
+across, up = np.meshgrid(np.linspace(40, 260, 110), np.linspace(-0.01, 0.4, 110))
 places = np.column_stack([across.ravel(), up.ravel()])
 p_values = two.p_values(places).reshape(across.shape)
 

@@ -60,7 +60,7 @@ class Ball(SupportVectorDetector):
         return f"nu {self.nu:g}", f"ball             |Phi(x) - a| <= {self.radius_:.6g}"
 
     def _diagnosis(self) -> str:
-        return self._indistinct() or self._misplaced()
+        return self._equal_scores_warning() or self._planes_warning()
 
 
 def _constant(kernel: Kernel | None, gram: Gram) -> float:

@@ -11,7 +11,7 @@ import problems
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.base import Dense
-from slabsvm.solvers.small import Leaving, LeftOut, solve_small
+from slabsvm.solvers.small import Leaving, LeftOutScores, solve_small
 from slabsvm_reproduction.interior_point import interior_point
 
 # Half a unit in the last place of a rounded number.
@@ -124,7 +124,7 @@ def whole(groups: Sequence[np.ndarray]) -> Leaving:
     return Leaving(groups=[(np.asarray(group), np.asarray(group)) for group in groups])
 
 
-def left_out(dual: Dual, K: np.ndarray, leaving: Leaving | None = None, **how: Any) -> tuple[Solution, LeftOut]:
+def left_out(dual: Dual, K: np.ndarray, leaving: Leaving | None = None, **how: Any) -> tuple[Solution, LeftOutScores]:
     """Return the optimum of a program, and scores without what leaves; without each sample if None is given."""
     leaving = Leaving(np.zeros(len(K))) if leaving is None else leaving
     solution, without = solve_small(dual, Dense(K), leaving=leaving, **how)
@@ -163,13 +163,13 @@ def off_by(K: np.ndarray, dual: Dual, gap: float) -> np.ndarray:
     return np.sqrt(2.0 * (max(gap, 0.0) + hidden) * np.diagonal(K)) + rounding
 
 
-def gap_of(dual: Dual, solution: Solution, found: LeftOut) -> float:
+def gap_of(dual: Dual, solution: Solution, found: LeftOutScores) -> float:
     """Return the gap that the core's optimum without what leaves may have, by the term that it adds."""
     added = ADDED * (STIFFER if found.counts["again"] else 1.0)
     return added * float(np.abs(solution.offsets) @ dual.totals)
 
 
-def assert_left_out(program: Program, some: int | None = None, *, exact: bool = False) -> LeftOut:
+def assert_left_out(program: Program, some: int | None = None, *, exact: bool = False) -> LeftOutScores:
     """Assert that scores without what leaves are those of refits, as far as the gaps of both say; of some sets alone.
 
     Exact ones are off by no more than a millionth of the scores' deviation, and what the refit may be off by.

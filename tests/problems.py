@@ -9,6 +9,7 @@ import numpy as np
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
+from slabsvm.dual.solution import GapScale
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
@@ -70,7 +71,7 @@ class Problem:
     @property
     def largest(self) -> float:
         """The largest objective that the boxes allow: what rounding is measured against."""
-        return self.dual.largest_objective(float(np.diagonal(self.K).mean()))
+        return GapScale.of(self.dual, float(np.diagonal(self.K).mean())).largest
 
 
 def data(rng: np.random.Generator, shape: str, m: int, kernel: str) -> np.ndarray:

@@ -46,7 +46,6 @@ from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
 MOST_HELD = 100_000  # scores in the bag, of 8 bytes each: ranks are exact to 1e-5
-TIE_BITS = 30  # scores that differ by 2^-30 of their median size tie: other batches round products otherwise
 # Bets a, b, share: f(p) = 1 - share + share Beta(p; a, b). Scores fall, or a few far; scores rise, or spread.
 BETS = (
     *((0.5, 1.0, 1.0), (0.8, 1.0, 1.0), (1.0, 1.5, 1.0), (0.1, 1.0, 0.1)),
@@ -54,12 +53,7 @@ BETS = (
 )
 A, B, SHARE = np.array(BETS).T
 SCALE = SHARE / beta(A, B)
-RESERVE_ROWS = 100.0  # three times as many halve the reserve; fewer find early changes sooner, and late ones later
-TILTS = np.geomspace(0.01, 8.0, 16)  # values of l: x above a rate m the best bound has l near x / (m (1 - m))
 MOST_DRAWN = 1024  # points to draw, of 40 bytes each: of that number every second one stays
-LEARNED_BY_CHANCE = 0.001  # nearly the probability with which rows that were not learned are taken for learned ones
-MOST_CORRELATION = 5.0  # standard deviations: rows in random order have more once in 3 million references
-MOST_REPEATS = 1 / 3  # this times sqrt(n) of n learned rows may repeat others; of 300 rows .02 does no harm, .04 does
 HELD_OUT, LEFT_OUT = "held-out", "leave-one-out"
 ALARMS = "so an unchanged stream would raise alarms"
 GIVE_ROWS = "Give rows that the estimator has not learned: fit(X)"
@@ -272,9 +266,12 @@ def ranked(bag: FloatArray, scores: FloatArray, seed: int, first: int) -> tuple[
 
 
 def unit_of_ties(scores: FloatArray) -> float:
-    """Return the unit, a power of two, below which differences of scores like these count as rounding."""
+    """Return the unit, a power of two, below which differences of scores like these count as rounding.
+
+    That is 2^-30 of their median size: other batches round products otherwise.
+    """
     exponent = np.frexp(np.median(np.abs(np.where(np.isfinite(scores), scores, 0.0))))[1]
-    return float(2.0 ** max(exponent - TIE_BITS, -1000))
+    return float(2.0 ** max(exponent - 30, -1000))
 
 
 def rounded(scores: FloatArray, unit: float) -> FloatArray:
@@ -285,12 +282,14 @@ def rounded(scores: FloatArray, unit: float) -> FloatArray:
 
 def after_bets(wealth: FloatArray, log_evidence: float, n_rows: int, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log S after each p and 1 - p, (n, 2), and A_k / S, (n_bets,), after all; given what these were before."""
-    found, inverse = np.empty(len(p)), math.sqrt(1.0 + n_rows / RESERVE_ROWS)  # 1 / R
+    # Three times as many rows halve the reserve R; fewer find early changes sooner, and late ones later.
+    found, reserve_rows = np.empty(len(p)), 100.0
+    inverse = math.sqrt(1.0 + n_rows / reserve_rows)  # 1 / R
     # Row by row: powers of an array of another length may be rounded otherwise.
     for row, (below, above) in enumerate(p.tolist()):
-        before, inverse = inverse, math.sqrt(1.0 + (n_rows + row + 1) / RESERVE_ROWS)
+        before, inverse = inverse, math.sqrt(1.0 + (n_rows + row + 1) / reserve_rows)
         # R(t-1) - R(t), without what the subtraction would lose.
-        stake, unit = 1.0 / (RESERVE_ROWS * before * inverse * (before + inverse)), math.exp(-log_evidence)
+        stake, unit = 1.0 / (reserve_rows * before * inverse * (before + inverse)), math.exp(-log_evidence)
         densities = 1.0 - SHARE + SCALE * below ** (A - 1.0) * above ** (B - 1.0)
         wealth = (wealth + stake * unit / len(BETS)) * densities
         total = float(wealth.sum()) + unit / inverse
@@ -302,10 +301,12 @@ def after_bets(wealth: FloatArray, log_evidence: float, n_rows: int, p: FloatArr
 def rates(counts: npt.NDArray[Any], confidence: float) -> Rate:
     """Return rates with their bounds: of windows counts, (n, 3), has the place, the rows, and the rejected rows."""
     place, rows, rejected = counts.T
-    threshold = np.log(2.0 * len(TILTS) * (place + 1.0) * (place + 2.0) / (1.0 - confidence))
+    # Values of l: x above a rate m the best bound has l near x / (m (1 - m)).
+    tilts = np.geomspace(0.01, 8.0, 16)
+    threshold = np.log(2.0 * len(tilts) * (place + 1.0) * (place + 2.0) / (1.0 - confidence))
     ones, divisor = np.stack([rejected, rows - rejected]), np.maximum(rows, 1)
-    exponents = (TILTS * ones[..., None] - threshold[:, None]) / divisor[:, None]
-    bounds = (np.expm1(exponents) / np.expm1(TILTS)).max(axis=-1)
+    exponents = (tilts * ones[..., None] - threshold[:, None]) / divisor[:, None]
+    bounds = (np.expm1(exponents) / np.expm1(tilts)).max(axis=-1)
     # Multiples of 2^-20, rounded outwards: the same in every batch.
     low, low_of_accepted = np.floor(np.maximum(bounds, 0.0) * 2.0**20) * 2.0**-20
     return Rate(np.where(rows > 0, rejected / divisor, np.nan), low, 1.0 - low_of_accepted, rows.astype(np.int64))
@@ -333,7 +334,8 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
         scores, kind = scores[np.isfinite(scores)], HELD_OUT if model.model_.by_halves else LEFT_OUT
         _refuse_order(scores)
         share = 1.0 - np.sum(np.unique(model.learned_, return_counts=True)[1] == 1) / len(model.learned_)
-    if share * len(scores) ** 0.5 > MOST_REPEATS:
+    # Of 300 rows a share of .02 that repeat others does no harm, and .04 does.
+    if share * len(scores) ** 0.5 > 1 / 3:
         raise ValueError(
             f"{share:.0%} of the rows that the estimator has learned repeat others. New rows that repeat learned ones "
             f"score higher than its leave-one-out scores, {ALARMS}. {GIVE_ROWS}."
@@ -362,7 +364,8 @@ def _refuse_learned(estimator: Any, X: Any, *, named: bool) -> None:
         )
     if X is not None and getattr(model, "learned_", None) is not None:
         own = fingerprints(rows_of(model, rows))
-        if chance_of_pairs(model.learned_, own) < LEARNED_BY_CHANCE:
+        # Nearly the probability with which rows that were not learned are taken for learned ones.
+        if chance_of_pairs(model.learned_, own) < 0.001:
             raise ValueError(
                 f"{np.isin(own, model.learned_).sum():,} of the {len(own):,} reference rows were learned by the "
                 f"estimator. It scores these higher than new rows, {ALARMS}. {GIVE_ROWS}, or none: fit()."
@@ -392,8 +395,9 @@ def _refuse_order(scores: FloatArray) -> None:
     ties = np.random.default_rng(0).random(len(scores))  # broken at random: rare scores would be beyond chance often
     ranks = np.argsort(np.lexsort((ties, rounded(scores, unit_of_ties(scores))))) - (len(scores) - 1) / 2
     products, total = float(ranks[1:] @ ranks[:-1]), float(ranks @ ranks)
-    # In random order the products have a mean of -total / n, and nearly a variance of total^2 / n.
-    if (products + total / len(scores)) * len(scores) ** 0.5 > MOST_CORRELATION * total:
+    # In random order the products have a mean of -total / n, and nearly a variance of total^2 / n: they are more than 5
+    # standard deviations off once in 3 million references.
+    if (products + total / len(scores)) * len(scores) ** 0.5 > 5.0 * total:
         raise ValueError(
             f"The order of the reference rows carries information: the lag-1 rank correlation of their scores is "
             f"{products / total:.2f}. They repeat, come group by group, or change with time, {ALARMS}. Give rows in "

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import many
 from slabsvm import DriftMonitor
-from slabsvm.runtime.blas import apart
+from slabsvm.runtime.blas import in_own_thread
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
 
@@ -74,12 +74,12 @@ def test_a_call_apart_is_answered_while_it_lasts_and_its_result_is_dropped():
         return 1
 
     with pytest.raises(KeyboardInterrupt), many.interrupted_after(3600):
-        apart(call)
+        in_own_thread(call)
     end.set()
-    assert apart(call) == 1
-    assert apart(np.add, 1, 2) == 3
+    assert in_own_thread(call) == 1
+    assert in_own_thread(np.add, 1, 2) == 3
     with pytest.raises(ZeroDivisionError):
-        apart(divmod, 1, 0)
+        in_own_thread(divmod, 1, 0)
     with ThreadPoolExecutor(1) as other:
         # Elsewhere there is nobody to interrupt.
-        assert other.submit(apart, threading.get_ident).result() != threading.get_ident()
+        assert other.submit(in_own_thread, threading.get_ident).result() != threading.get_ident()

@@ -12,7 +12,7 @@ import many
 import problems
 from slabsvm import core
 from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Point
+from slabsvm.dual.solution import Point, linear_minimiser
 
 pytestmark = pytest.mark.numeric
 
@@ -31,7 +31,7 @@ def block(seed: int, m: int, epsilon: float, dtype: Any = np.float64) -> dict[st
     gram = np.zeros((m, padded), dtype)
     gram[:, :m] = K
     dual = one_class_slab(rng.exponential(size=m) + 0.1, 0.3, 0.2, epsilon)
-    values = dual.linear_minimiser(rng.normal(size=m))
+    values = linear_minimiser(dual, rng.normal(size=m))
     scores = np.zeros(padded, dtype)
     scores[:m] = K @ dual.beta(values)
     objective = dual.objective(values, scores[:m].astype(float))

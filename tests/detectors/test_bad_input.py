@@ -183,7 +183,7 @@ def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
 
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector])
 def test_a_row_at_which_a_callable_overflows_is_named(make, X, monkeypatch):
-    monkeypatch.setattr(expansion, "BLOCK_BYTES", 8 * 60 * 7)  # seven rows at once
+    monkeypatch.setattr(expansion, "STEP_BYTES", 8 * 60 * 7)  # seven rows at once
     model = make(kernel=lambda A, B: (A @ B.T + 1.0) ** 3).fit(X)
     new = np.tile(X[:10], (3, 1))
     new[[17, 29]] *= 1e150

@@ -21,7 +21,7 @@ from slabsvm import (
     OneClassSlabSVM,
 )
 from slabsvm import OneClassSVM as OneClassSVMWithKernels
-from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.runtime.arrays import STEP_BYTES
 
 pytestmark = pytest.mark.numeric
 
@@ -250,7 +250,7 @@ def test_every_detector_forgets_its_first_fit(name, X, new):
 @by_name
 def test_many_rows_are_scored_as_few_are(name, X):
     # Two blocks and a part of one, and a tenth of a block at a time.
-    height = BLOCK_BYTES // (8 * len(X))
+    height = STEP_BYTES // (8 * len(X))
     new = np.random.default_rng(3).gamma(32.0, 1 / 8, (5 * height // 2, 4))
     model = problems.FAMILY[name]().fit(X)
     whole = model.decision_function(new)

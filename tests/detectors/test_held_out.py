@@ -16,7 +16,8 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
-from slabsvm.fitted.sources import EXACT, MANY_GROUPS
+from slabsvm.fitted.sources import MANY_GROUPS
+from slabsvm.solvers.small import MOST_EXACT
 
 pytestmark = pytest.mark.numeric
 
@@ -29,7 +30,7 @@ def rows(n, seed=0, d=4):
 
 
 def n_learned(n):
-    return max(EXACT, n - max(1000, n // 10))
+    return max(MOST_EXACT, n - max(1000, n // 10))
 
 
 @pytest.mark.slow
@@ -37,13 +38,13 @@ def n_learned(n):
 def test_so_many_rows_are_learned_and_the_others_set_the_planes(n):
     model = OneClassSlabSVM().fit(rows(n))
     # Of up to 2,000 learned rows there are exact scores besides.
-    learned = n_learned(n) if n > EXACT else n
+    learned = n_learned(n) if n > MOST_EXACT else n
     known = np.isfinite(model.calibration_scores_)
-    assert known.sum() == (n if learned <= EXACT else n - learned)
+    assert known.sum() == (n if learned <= MOST_EXACT else n - learned)
     np.testing.assert_array_equal(np.isfinite(model.calibration_decisions_), known)
     assert len(model.support_) <= learned
     assert n <= 3000 or not known[model.support_].any()
-    if n > EXACT:
+    if n > MOST_EXACT:
         # What was not learned has its score under the model.
         others = known.copy()
         others[model.support_] = False
@@ -70,7 +71,7 @@ def test_the_share_of_new_rows_is_as_expected(make):
 @by_model
 def test_nothing_jumps_at_the_number_of_rows_from_which_some_are_held_out(make):
     # Another row, of which nothing else depends; the first 2,000 are the same.
-    X = rows(EXACT + 1)
+    X = rows(MOST_EXACT + 1)
     few, more = make().fit(X[:-1]), make().fit(X)
     assert more.expected_recall_ == pytest.approx(few.expected_recall_, abs=1e-3)
     new = rows(20_000, seed=1)

@@ -24,7 +24,7 @@ from slabsvm import (
     OpenSetClassifier,
     TrimmedDetector,
 )
-from slabsvm.detectors.label_free import N_SYNTHETIC, promised_recall
+from slabsvm.detectors.label_free import promised_recall
 from slabsvm.metrics import label_free_score
 
 X = correlated_rows(150)
@@ -179,13 +179,13 @@ def test_synthetic_outliers_have_the_rows_kind_and_values():
         assert name != "frame" or model.asked.columns.tolist() == [0, 1, 2, 3]
         assert name != "float32" or model.asked.dtype == np.float32
         dense, values = (some.toarray() if sp.issparse(some) else np.asarray(some) for some in (model.asked, rows))
-        assert dense.shape == (N_SYNTHETIC, 4)
+        assert dense.shape == (1000, 4)
         assert len(np.unique(dense, axis=0)) > len(X)
         for column in range(4):
             assert np.isin(dense[:, column], values[:, column]).all()
             # As often as in the rows, up to four standard errors.
             share = np.mean(values[:, column] == 0)
-            assert abs(np.mean(dense[:, column] == 0) - share) < 4 * np.sqrt(share * (1 - share) / N_SYNTHETIC)
+            assert abs(np.mean(dense[:, column] == 0) - share) < 4 * np.sqrt(share * (1 - share) / 1000)
 
 
 @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from slabsvm.fitted.planes import NO_WIDTH, SlabPlanes
+from slabsvm.fitted.planes import SlabPlanes
+
+# A slab that is narrower than this, relative to its offsets, has no width.
+NO_WIDTH = 1e-6
 
 
 def told(lower: float, upper: float, rounding: float = 0.0, status: str = "converged", spread: float = np.inf) -> str:

@@ -16,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from slabsvm import AutoDetector, TableEncoder
-from slabsvm.ensemble.known import FOLDS, Trees, labelled, share_of
+from slabsvm.ensemble.known import Trees, labelled, share_of
+from slabsvm.fitted.sources import FOLDS
 
 pytestmark = pytest.mark.numeric
 
@@ -129,7 +130,7 @@ def test_a_group_that_holds_most_rows_leaves_others_to_the_classifier(sizes):
 def test_the_classifier_is_a_part_of_the_sum(plain, model):
     known, view = model.model_.combination.known, model.model_.combination.views[-1]
     assert known.share == share_of(len(Z)) == pytest.approx(24 / 44)
-    expected = (1 - known.share) * plain.score_samples(NEW) - known.share * known.said(view.of(NEW))
+    expected = (1 - known.share) * plain.score_samples(NEW) - known.share * known.surprise_of(view.of(NEW))
     np.testing.assert_allclose(model.score_samples(NEW), expected, rtol=1e-9, atol=1e-9)
     assert "like known outliers" in model.outlier_to(BAD)[0]
     np.testing.assert_allclose(model.explain(BAD).sum(axis=1), model.decision_function(BAD), atol=1e-9)

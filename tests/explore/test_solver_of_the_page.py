@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.solvers.small import Leaving, LeftOut, solve_small
+from slabsvm.dual.solution import Point, Solution, Status, certified, with_right_sums
+from slabsvm.solvers.small import Leaving, LeftOutScores, solve_small
 from slabsvm_reproduction.interior_point import interior_point
 
 pytestmark = pytest.mark.numeric
@@ -140,14 +140,14 @@ def central(
     tol: float,
     leaving: Leaving | None = None,
     **_: Any,
-) -> tuple[Solution, LeftOut | None]:
+) -> tuple[Solution, LeftOutScores | None]:
     """Return what the interior point finds, with multipliers that are nearly at a bound put there.
 
     Left-out scores are the core's, with another rounding.
     """
     v = interior_point(gram.block(np.arange(gram.n_samples), None), dual).multipliers
     v = np.where(v < AT_A_BOUND * dual.caps, 0.0, np.where(v > (1 - AT_A_BOUND) * dual.caps, dual.caps, v))
-    v = dual.project_sums(v)
+    v = with_right_sums(dual, v)
     solution = certified(
         Point(dual, v, dual.linear + gram.dot(dual.beta(v))),
         mean_diagonal=float(gram.diagonal.mean()),

@@ -14,6 +14,7 @@ from test_certified import assert_certified, whole
 
 import certificate
 from slabsvm.dual.program import one_class_slab
+from slabsvm.dual.solution import GapScale
 from slabsvm.gram.computed import Computed, gram_of
 from slabsvm.kernels import NAMED
 from slabsvm.solvers import loop
@@ -72,7 +73,7 @@ def test_every_way_to_the_optimum_ends_at_the_same_scores_with_a_true_gap(proble
             gap = certificate.gap(dual, K, found.multipliers)
             assert gap <= found.gap * (1 + 1e-6) + known, name
             if found.converged:
-                target = dual.gap_target(found.objective, float(gram.diagonal.mean()), tol)
+                target = GapScale.of(dual, float(gram.diagonal.mean())).target(found.objective, tol)
                 assert gap <= target * (1 + 1e-6) + known, name
             allowed = tolerances.between_scores(gap + known, its_gap + known, tolerances.largest(problem))
             scores = certificate.scores(dual, K, found.multipliers).astype(float)

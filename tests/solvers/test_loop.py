@@ -7,12 +7,12 @@ import pytest
 
 import certificate
 from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Status
+from slabsvm.dual.solution import Status, with_right_sums
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
 from slabsvm.solvers.loop import TUNING, Limits, _Rounds
-from slabsvm.solvers.small import LARGEST, solve_small
+from slabsvm.solvers.small import MOST_EXACT, solve_small
 
 pytestmark = pytest.mark.numeric
 
@@ -31,7 +31,7 @@ def descent(tol=1e-3, dual=SLAB, gram=GRAM, **of_descent):
 def spread(dual=SLAB, seed=0):
     """Return feasible multipliers, most of them free."""
     shares = np.random.default_rng(seed).dirichlet(np.ones(dual.n_samples), dual.n_planes)
-    return dual.project_sums(shares * dual.totals[:, None])
+    return with_right_sums(dual, shares * dual.totals[:, None])
 
 
 @pytest.mark.parametrize(("tol", "dtype"), [(1e-2, np.float32), (1e-10, np.float64)])
@@ -48,7 +48,7 @@ def test_a_fit_ends_in_float64_where_its_tolerance_asks_for_it(tol, dtype):
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
     rounds, multipliers = descent(), spread(seed=seed)
-    rounds.point = rounds._at(multipliers)
+    rounds.point = rounds._point_at(multipliers)
     settled, doubt = rounds._settled()
     true_gap = certificate.gap(SLAB, K, multipliers)
     assert abs(settled.gap - true_gap) <= doubt
@@ -56,8 +56,8 @@ def test_what_is_settled_and_the_doubt_together_bound_the_gap(seed):
 
 
 # One feature and epsilon near 1: K is singular to rounding, and the planes' masses nearly cancel.
-LINE = np.random.default_rng(0).normal(size=(LARGEST + 1, 1))
-HARD = one_class_slab(np.ones(LARGEST + 1), 0.1, 0.01, 0.999), Computed(RBF(5.0), LINE)
+LINE = np.random.default_rng(0).normal(size=(MOST_EXACT + 1, 1))
+HARD = one_class_slab(np.ones(MOST_EXACT + 1), 0.1, 0.01, 0.999), Computed(RBF(5.0), LINE)
 
 
 def test_a_fit_whose_gap_falls_too_slowly_ends_after_a_number_of_steps_and_says_so():
@@ -65,7 +65,7 @@ def test_a_fit_whose_gap_falls_too_slowly_ends_after_a_number_of_steps_and_says_
     assert solution.status is Status.SLOW
     assert "epsilon" in solution.status.value
     # Its last call of the descent may go on for 20 steps a sample.
-    assert solution.iterations <= 5e6 / LARGEST + 4 * 20 * (LARGEST + 1 + 256)
+    assert solution.iterations <= 5e6 / MOST_EXACT + 4 * 20 * (MOST_EXACT + 1 + 256)
     true_gap = certificate.gap(HARD[0], RBF(5.0)(LINE, LINE), solution.multipliers)
     assert true_gap <= solution.gap * (1 + 1e-6) + 1e-15
 

@@ -12,7 +12,7 @@ import problems
 from problems import Problem, by_name
 from slabsvm import FitWarning, OneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import GapScale, Solution, Status
 from slabsvm.gram.base import Dense
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
@@ -59,7 +59,7 @@ def assert_certificate_is_true(problem: Problem, solution: Solution) -> None:
     assert solution.gap == pytest.approx(true_gap, rel=1e-6, abs=rounding(problem))
     true_objective = certificate.objective(dual, K, solution.multipliers)
     assert solution.objective == pytest.approx(true_objective, rel=1e-10, abs=rounding(problem))
-    reached = solution.gap <= dual.gap_target(solution.objective, float(np.diagonal(K).mean()), TOL)
+    reached = solution.gap <= GapScale.of(dual, float(np.diagonal(K).mean())).target(solution.objective, TOL)
     assert solution.converged == reached
 
 
@@ -207,7 +207,7 @@ def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     # too large by no more than a part of it. Where float64 scores reached it, as under some processors' kernels,
     # nothing is added, and it is right to their rounding.
     true_gap = certificate.gap(dual, K, solution.multipliers)
-    hidden = TUNING.single_gap * dual.largest_objective(1.0)
+    hidden = TUNING.single_gap * GapScale.of(dual, 1.0).largest
     known = 16 * np.finfo(float).eps * dual.totals.sum() ** 2  # K's largest entry is 1
     assert true_gap - known <= solution.gap <= 1.25 * true_gap + 2 * hidden
 

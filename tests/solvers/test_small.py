@@ -28,7 +28,7 @@ from slabsvm.dual.program import hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Dense
 from slabsvm.solvers import small
-from slabsvm.solvers.small import LARGEST, Leaving, solve_small
+from slabsvm.solvers.small import MOST_EXACT, Leaving, solve_small
 
 pytestmark = pytest.mark.numeric
 
@@ -340,14 +340,14 @@ def test_a_process_forked_after_a_fit_gives_the_same():
 @pytest.mark.parametrize("epsilon", [0.0, 2 / 3])
 def test_a_signal_ends_a_long_left_out_within_half_a_second(epsilon):
     # With one feature nearly every row that leaves has a path of many events.
-    X = np.random.default_rng(0).normal(size=(LARGEST, 1))
+    X = np.random.default_rng(0).normal(size=(MOST_EXACT, 1))
     gram = Dense(problems.rbf(1.0)(X, X), trusted=True)
-    dual = one_class_slab(np.ones(LARGEST), 0.5, 0.3, epsilon)
+    dual = one_class_slab(np.ones(MOST_EXACT), 0.5, 0.3, epsilon)
     gram.padded()
     for moment in (0.05, 0.3, 0.8):
         try:
             with many.interrupted_after(moment) as overdue:
-                solve_small(dual, gram, leaving=Leaving(np.zeros(LARGEST)))
+                solve_small(dual, gram, leaving=Leaving(np.zeros(MOST_EXACT)))
         except KeyboardInterrupt:
             assert overdue() < 0.5
         else:

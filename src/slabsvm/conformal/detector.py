@@ -24,13 +24,13 @@ from slabsvm.conformal.far import far_rows, largest_answer, limit_of, ordered
 from slabsvm.conformal.held_out import FitArguments, fit_arguments, parted
 from slabsvm.conformal.p_values import MOST_SAMPLES, WHOLE, largest_rejected, ranked, whole_up
 from slabsvm.detectors.answers import explanation_of, final_estimator, refuse_classifier, refuse_other_polarity
-from slabsvm.detectors.base import Detector, parameters, rows_of, scale_by_few
+from slabsvm.detectors.base import Detector, parameters, rows_of, scale_warning
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.training import fit_with
-from slabsvm.fitted.warnings import FitWarning, alike, few_distinct, nearly_copied, too_uneven
+from slabsvm.fitted.warnings import FitWarning, alike, few_distinct_warning, near_copies_warning, uneven_weights_warning
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced, warn
 from slabsvm.runtime.objects import atomic
@@ -52,10 +52,10 @@ REACH_REMEDY = (
     "They score like rows infinitely far away, and only their kernel mass decides what is accepted there. Use a "
     "smaller gamma, or more samples."
 )
-BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
+ROUNDING_DECIDES = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
 
 
-def found_no_direction(detector: Any) -> str:
+def no_direction_warning(detector: Any) -> str:
     """Return the warning of a fit that found w = 0, so that chance decides which rows it rejects, or nothing."""
     model, _ = final_estimator(detector)
     # A ball needs no direction: around the origin it tells near from far.
@@ -217,8 +217,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
                 f"fdr must be a share between 0 and 1, got {fdr!r}; .1 means that one in ten may be false."
             )
         # Rounding may put the smallest share at which a row is named just above fdr.
-        named: npt.NDArray[np.bool_] = false_discovery_control(self.p_values(X)) <= fdr * (1 + WHOLE)
-        return named
+        return np.asarray(false_discovery_control(self.p_values(X)) <= fdr * (1 + WHOLE))
 
     def threshold(self, alpha: float | None = None) -> float:
         """Return the level of the estimator's decision_function below which rows are rejected at a rate alpha.
@@ -250,7 +249,6 @@ class ConformalDetector(OutlierMixin, Wrapping):
         return 1 / (self.n_calibration_ + 1)
 
     def _nominal_recall(self) -> float:
-        """Return the share of new positives that the parameters ask to be accepted."""
         return 1.0 - self.alpha
 
     @property
@@ -339,17 +337,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
         if self.offset_ == 0:
             yield self._too_few(self.alpha)
             return
-        if warned := found_no_direction(self.estimator_):
-            yield f"The fit of the estimator found w = 0: {BY_CHANCE}. The fit's own warning: {warned}"
+        if warned := no_direction_warning(self.estimator_):
+            yield f"The fit of the estimator found w = 0: {ROUNDING_DECIDES}. The fit's own warning: {warned}"
         elif self.far_p_value_ > self.offset_ * (1 + WHOLE):
             p_value = f"one has the p-value {self.far_p_value_:.3g}, and alpha is {self.alpha:g}"
             yield f"Rows infinitely far away are accepted: {p_value}. {FAR_REMEDY}"
         if self.out_of_reach_ > self.alpha:
             yield f"{self.out_of_reach_:.0%} of the calibration samples are out of the kernel's reach. {REACH_REMEDY}"
-
-    def _n_rejected(self) -> int:
-        """Return at how many of the calibration scores, in increasing order, a new row is rejected."""
-        return int(np.count_nonzero(1.0 + np.cumsum(self.ranking_.weights) <= self.alpha * (self.n_calibration_ + 1)))
 
     def _odd_rows(
         self, given: FitArguments, scores: FloatArray, weights: FloatArray, *, pairwise: bool
@@ -360,18 +354,22 @@ class ConformalDetector(OutlierMixin, Wrapping):
         if not self._is_fitted_before:
             model, rows = final_estimator(self.estimator_, given.X)
             if isinstance(model, Detector) and not get_tags(model).input_tags.pairwise:
-                yield scale_by_few(model, rows_of(model, rows))
+                yield scale_warning(model, rows_of(model, rows))
             if calibrates:
                 remedy = "Give each row once, or name the copies of each as groups: fit(X, groups=...)."
-                yield nearly_copied(given.near_copies(pairwise=pairwise), remedy)
+                yield near_copies_warning(given.near_copies(pairwise=pairwise), remedy)
         if calibrates:
             distinct = given.distinct[self.held_out_]
-            rejected = distinct[np.isin(scores, self.ranking_.values[: self._n_rejected()])]
+            # At these calibration scores, the lowest ones, a new row is rejected.
+            low = 1.0 + np.cumsum(self.ranking_.weights) <= self.alpha * (self.n_calibration_ + 1)
+            rejected = distinct[np.isin(scores, self.ranking_.values[: np.count_nonzero(low)])]
             n_distinct, n_rejected = len(np.unique(distinct)), len(np.unique(rejected))
-            uneven = "" if alike(weights) else too_uneven(weights, 1.0 - self.alpha)
+            uneven = "" if alike(weights) else uneven_weights_warning(weights, 1.0 - self.alpha)
             # Weights that are no counts repeat no row.
             matter = bool(uneven) and not given.may_be_counts
-            yield few_distinct(n_distinct, len(weights) if matter else self.n_calibration_, n_rejected, self.alpha)
+            yield few_distinct_warning(
+                n_distinct, len(weights) if matter else self.n_calibration_, n_rejected, self.alpha
+            )
             yield uneven if matter else ""
 
     def _explanation(self, X: Any) -> Explanation:

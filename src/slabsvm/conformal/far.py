@@ -21,22 +21,13 @@ from slabsvm.data.checks import canonical
 from slabsvm.detectors.answers import answer, final_estimator
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
+from slabsvm.fitted.planes import OUT_OF_REACH
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # What is added to the log mass of rows out of reach. Decisions of rows within reach are of the size of 1.
 BEYOND = -1e6
-# A row is out of reach where its mass is below this share of a slab's lower plane, or 4 units of rounding.
-SHARE_OF_PLANE = 1e-3
-UNITS_OF_ROUNDING = 4.0
-# Kernel values underflow at this many bandwidths 1/sqrt(gamma) from every training row: exp(-100^2) is 0 in float64.
-BANDWIDTHS = 100.0
-# The number of rows that represent infinite distance, and their distance as a multiple of the data's largest number.
-N_DIRECTIONS = 8
-TIMES_LARGEST = 1e6
-# The largest number is taken to be this for data that are all zero.
-LEAST_SIZE = 1e-30
 
 
 def ordered(detector: Any, X: Any) -> tuple[FloatArray, BoolArray]:
@@ -67,7 +58,8 @@ def limit_of(detector: Any) -> float:
         return -np.inf
     samples = model.model_.expansion.samples
     row = np.zeros((1, samples.shape[1]))
-    row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
+    # At 100 bandwidths kernel values underflow: exp(-100^2) is 0 in float64.
+    row[0, 0] = samples[:, [0]].max() + 100.0 / np.sqrt(model.gamma_)
     return float(nameless(model).decision_function(row)[0])
 
 
@@ -77,9 +69,9 @@ def needs_mass(model: Any) -> bool:
 
 
 def least_mass(model: Any) -> float:
-    """Return the mass below which a row is out of reach."""
+    """Return the mass below which a row is out of reach: a share of a slab's lower plane, or 4 units of rounding."""
     plane = getattr(model, "rho_lower_", 0.0)
-    return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model.model_.rounding))
+    return float(max(OUT_OF_REACH * plane, 4.0 * model.model_.rounding))
 
 
 def falls_with_mass(model: Any) -> bool:
@@ -104,14 +96,15 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     if values.ndim != 2 or values.dtype.kind not in "fiu" or not values.shape[0]:
         return None
     low, high = float(values.min()), float(values.max())
-    # Random directions, but for the first two.
-    directions = np.random.default_rng(0).uniform(0.5, 1.0, (N_DIRECTIONS, values.shape[1]))
+    # Eight random directions, but for the first two.
+    directions = np.random.default_rng(0).uniform(0.5, 1.0, (8, values.shape[1]))
     directions[:2] = 1.0
     if low < 0:
         directions *= np.random.default_rng(1).choice([-1.0, 1.0], directions.shape)
         directions[:2] = [[1.0], [-1.0]]
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = directions * (max(-low, high, LEAST_SIZE) * TIMES_LARGEST)
+        # A million times as far as the largest number, for which 1e-30 stands where all are zero.
+        rows = directions * (max(-low, high, 1e-30) * 1e6)
     if not np.isfinite(rows).all():
         return None
     if sp.issparse(X):

@@ -17,9 +17,6 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import _num_samples
 
-# Distinct rows of which some can be held out, and some learned.
-FEWEST_DISTINCT = 3
-
 
 @dataclass(frozen=True)
 class FitArguments:
@@ -98,7 +95,8 @@ def parted(given: FitArguments, share: float, random: np.random.RandomState) -> 
     """
     kept = np.flatnonzero(given.weights > 0)
     together = (given.distinct if given.groups is None else given.groups)[kept]
-    if given.groups is None and len(np.unique(together)) < FEWEST_DISTINCT:
+    # Of three distinct rows two can be learned, and one held out.
+    if given.groups is None and len(np.unique(together)) < 3:
         together = np.arange(len(kept))
     units = np.unique(together)
     least, what, number = (2, "samples", "n_samples") if given.groups is None else (1, "groups", "number of groups")

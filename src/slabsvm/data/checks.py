@@ -13,19 +13,8 @@ import scipy.sparse as sp
 # Underflow of squares or kernel values may exceed eps times their largest where that is below this.
 SMALLEST_SQUARE = 2.0**10 * float(np.finfo(np.float64).tiny)
 
-FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-
-# How scikit-learn begins its errors of what a table of numbers may not hold.
-ERRORS_OF_CELLS = ("could not convert string", "Input X contains NaN")
-REMEDY_OF_CELLS = (
-    "A detector takes numbers. slabsvm.TableEncoder makes numbers of categories and gaps: put it before the detector, "
-    "as in make_pipeline(TableEncoder(), AutoDetector()). Or leave such columns out, or fill the gaps in."
-)
 # Up to here float64 holds every whole number.
 MOST_WHOLE = 2**53
-WORD_BYTES = 8
-# So many letters of a text are shown.
-MOST_SHOWN = 40
 
 
 @contextmanager
@@ -52,9 +41,14 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
         with np.errstate(over="ignore", invalid="ignore"):
             yield
     except ValueError as error:
-        if name != "X" or not str(error).startswith(ERRORS_OF_CELLS):
+        # How scikit-learn begins its errors of what a table of numbers may not hold.
+        if name != "X" or not str(error).startswith(("could not convert string", "Input X contains NaN")):
             raise
-        raise ValueError(f"{_odd_cell(values)} {REMEDY_OF_CELLS}") from error
+        raise ValueError(
+            f"{_odd_cell(values)} A detector takes numbers. slabsvm.TableEncoder makes numbers of categories and gaps: "
+            "put it before the detector, as in make_pipeline(TableEncoder(), AutoDetector()). Or leave such columns "
+            "out, or fill the gaps in."
+        ) from error
     except OverflowError as error:
         raise ValueError(
             f"{name} holds a whole number beyond the largest number of float64, 1.8e308 ({error}). Scale {name}, or "
@@ -96,14 +90,16 @@ def _whole_columns(X: Any) -> Iterator[tuple[str, Any]]:
         columns = [table[:, [place]].data if sp.issparse(X) else table[:, place] for place in range(table.shape[1])]
     for name, column in zip(names, columns, strict=True):
         values = column if isinstance(column, np.ndarray) else np.asarray(column)
-        whole = values.dtype.kind in "iu" and values.dtype.itemsize == WORD_BYTES
+        whole = values.dtype.kind in "iu" and values.dtype.itemsize == 8
         if whole or (values.dtype.kind == "O" and all(isinstance(value, int) for value in values)):
             yield name, values
 
 
 def is_plain(X: Any) -> bool:
     """Return whether X is what it must become: a C-contiguous table of finite float64 or float32, of no subclass."""
-    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in FLOATS or not X.flags.c_contiguous or X.size == 0:
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
+        return False
+    if not X.flags.c_contiguous or X.size == 0:
         return False
     # A sum that overflows says nothing, and is left to a closer look.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -155,7 +151,7 @@ def _odd_cell(X: Any) -> str:
         for name, cells in zip(names, columns, strict=True):
             for cell in cells.tolist():
                 if isinstance(cell, str) and not _is_number(cell):
-                    return f"X holds texts, such as {cell[:MOST_SHOWN]!r} in column {name}."
+                    return f"X holds texts, such as {cell[:40]!r} in column {name}."
                 is_nan = isinstance(cell, float) and math.isnan(cell)
                 if is_nan or cell is None or type(cell).__name__ == "NAType":
                     return f"Input X contains NaN, gaps in column {name}."

@@ -21,26 +21,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import cached_property
 
-# Bytes of the data hashed at once.
-CHUNK_BYTES = 2**24
-# Near copies are looked for among 10 nearest rows. The dimension is read off 40, and is no more than what few
-# rows can tell.
-NEIGHBOURS, FARTHEST, MOST_DIMENSIONS = 10, 40, 6.0
-# The dimension is read off at steps of 5 rows; a column has two values if 1,000 rows have.
-SCALES, BINARY = 5, 1000
-# A gap in the distances is no chance where one as large has less than this probability, and the next is twice as far.
-BY_CHANCE, HALF = 0.002, 0.5
-ASKED = 64
-# The group of a sample that several groups have, and the member that a row of weight 0 is.
-SHARED = -1
-NO_MEMBER = -1
-# Squared distances are known to 64 units of the squared lengths that they are made of.
-ROUNDING = 64 * float(np.finfo(np.float64).eps)
+# Near copies are looked for among this many nearest rows.
+NEIGHBOURS = 10
 
 
 @dataclass(frozen=True)
@@ -61,8 +48,7 @@ class Distinct:
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""
         share = np.where(self.group >= 0, weights / self.weights[self.group], 0.0)
-        divided: FloatArray = values[..., self.group] * share
-        return divided
+        return np.asarray(values[..., self.group] * share)
 
 
 def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
@@ -145,9 +131,9 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
 
     Of independent rows around which d dimensions are filled evenly, the distances r_1 < r_2 < ... of the nearest ones
     have (r_k / r_(k+1))^(k d) uniform in 0 to 1, for each k by itself, whatever the density and the unit. d is read off
-    farther neighbours. A row has near copies where one of the first NEIGHBOURS of these numbers is below BY_CHANCE, and
-    the distance less than half of the next: on a lattice the next is often 1.4 times as far. Of many rows a sample is
-    asked, always the same; of fewer than 20 nothing is said.
+    farther neighbours. A row has near copies where one of the first NEIGHBOURS of these numbers is below 0.002, and the
+    distance less than half of the next: on a lattice the next is often 1.4 times as far. Of many rows the same 64 are
+    asked each time. Up to 20 rows have a share of 0.
 
     Parameters
     ----------
@@ -158,42 +144,44 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
     """
     m = X.shape[0] if matrix is None else len(matrix)
     if matrix is None and not sp.issparse(X):
-        # Columns of two values, as of categories, make gaps between independent rows.
-        some_rows = X[:BINARY]
+        # Columns of two values, as of categories, make gaps between independent rows; 1,000 rows tell which those are.
+        some_rows = X[:1000]
         varied = ((some_rows > some_rows.min(axis=0)) & (some_rows < some_rows.max(axis=0))).any(axis=0)
         if varied.any() and not varied.all():
             X = np.unique(X[:, varied], axis=0)
             m = len(X)
-    farthest = min(FARTHEST, m - 1)
-    if farthest < FARTHEST // 2:
+    rounding = 64 * float(np.finfo(np.float64).eps)
+    # The dimension is read off the 40 nearest rows of 64 at most, and off no fewer than 20.
+    farthest = min(40, m - 1)
+    if farthest < 20:
         return 0.0
-    asked = np.random.default_rng(0).choice(m, min(m, ASKED), replace=False)
+    asked = np.random.default_rng(0).choice(m, min(m, 64), replace=False)
     nearest = np.empty((len(asked), farthest))
-    # So small products take longer in several threads.
+    # Products as small as these take longer in several threads.
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
         lengths, products = _products(X, asked, matrix)
-        for some in pieces(len(asked), 8 * m, CHUNK_BYTES):
+        for some in pieces(len(asked), 8 * m, STEP_BYTES):
             squares = lengths[asked[some]][:, None] + lengths
             # What rounding makes of the difference of equal numbers is no distance.
-            squares = np.maximum(squares - 2.0 * products(asked[some]), ROUNDING * squares)
+            squares = np.maximum(squares - 2.0 * products(asked[some]), rounding * squares)
             squares[np.arange(len(squares)), asked[some]] = np.inf
             nearest[some] = np.sort(np.partition(squares, farthest - 1, axis=1)[:, :farthest], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Across a gap that categories make the dimension seems larger: the least of some scales counts.
-        near = np.arange(SCALES, farthest, SCALES)
+        # Across a gap that categories make the dimension seems larger: the least of scales 5 rows apart counts.
+        near = np.arange(5, farthest, 5)
         far = np.minimum(2 * near, farthest)
         growths = np.median(np.log(nearest[:, far - 1] / nearest[:, near - 1]), axis=0) / np.log(far / near)
         dimension = 2.0 / np.max(growths)
         shares = np.sqrt(nearest[:, :NEIGHBOURS] / nearest[:, 1 : NEIGHBOURS + 1])
-    dimension = min(max(dimension, 1.0), MOST_DIMENSIONS) if np.isfinite(dimension) else 1.0
+    # Few rows can tell no more than 6 dimensions.
+    dimension = min(max(dimension, 1.0), 6.0) if np.isfinite(dimension) else 1.0
     chances = shares ** (np.arange(1, NEIGHBOURS + 1) * dimension)
-    return float(((chances < BY_CHANCE) & (shares < HALF)).any(axis=1).mean())
+    return float(((chances < 0.002) & (shares < 0.5)).any(axis=1).mean())
 
 
-Products = Callable[[IndexArray], FloatArray]
-
-
-def _products(X: Any, asked: IndexArray, matrix: IndexArray | None) -> tuple[FloatArray, Products]:
+def _products(
+    X: Any, asked: IndexArray, matrix: IndexArray | None
+) -> tuple[FloatArray, Callable[[IndexArray], FloatArray]]:
     """Return the squared lengths of rows, and what returns the products of some with all; a kernel matrix has both."""
     if matrix is not None:
         return X[matrix, matrix].astype(np.float64), lambda some: X[np.ix_(matrix[some], matrix)].astype(np.float64)
@@ -208,21 +196,17 @@ def _products(X: Any, asked: IndexArray, matrix: IndexArray | None) -> tuple[Flo
 def _row_hashes(X: Any, precision: Any = np.float64) -> npt.NDArray[np.uint64]:
     """Return a hash of each row at a precision: its bits times odd random numbers, modulo 2^64, mixed."""
     n_samples, n_features = X.shape
-    multipliers = _odd_numbers(n_features)
+    # The same random odd numbers for the same number of features.
+    multipliers = np.random.default_rng(0).integers(0, 2**63, n_features, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.empty(n_samples, dtype=np.uint64)
     if sp.issparse(X):
         bits = _mixed(_bits(X.data, precision)) * multipliers[X.indices]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
         return _mixed(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
-    for rows in pieces(n_samples, 8 * n_features, CHUNK_BYTES):
+    for rows in pieces(n_samples, 8 * n_features, STEP_BYTES):
         bits = _mixed(_bits(X[rows], precision))
         hashes[rows] = (bits * multipliers).sum(axis=1, dtype=np.uint64)
     return _mixed(hashes)
-
-
-def _odd_numbers(count: int) -> npt.NDArray[np.uint64]:
-    """Return the same random odd numbers for the same count."""
-    return np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def _bits(values: npt.NDArray[np.floating[Any]], precision: Any) -> npt.NDArray[np.uint64]:
@@ -255,8 +239,8 @@ class Groups:
     # (p,): how much each counts: all groups count alike, and within a group rows do by their weights. They sum to 1.
     weights: FloatArray
     representatives: IndexArray  # (p,): a row of each member
-    of_rows: IndexArray  # (n,): the member that each row is; NO_MEMBER for a row of weight 0
-    of_samples: IndexArray  # (m,): the group of each sample; SHARED for one that several groups have
+    of_rows: IndexArray  # (n,): the member that each row is; -1 for a row of weight 0
+    of_samples: IndexArray  # (m,): the group of each sample; -1 for one that several groups have
 
     @property
     def count(self) -> int:
@@ -270,7 +254,7 @@ class Groups:
 
     def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
         for samples in np.split(self.samples, self.starts[1:-1]):
-            yield samples, samples[self.of_samples[samples] != SHARED]
+            yield samples, samples[self.of_samples[samples] >= 0]
 
     def shares(self, chosen: BoolArray) -> FloatArray:
         """Return the share of each group's members that are chosen, (count,), chosen (p,)."""
@@ -300,11 +284,11 @@ def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
     numbers, samples = np.divmod(keys, m)
     of_members = np.bincount(member, weights=weights[kept]).astype(np.float64)
     mass = of_members / (np.bincount(numbers, weights=of_members)[numbers] * len(labels))
-    of_rows = np.full(len(weights), NO_MEMBER, dtype=np.intp)
+    of_rows = np.full(len(weights), -1, dtype=np.intp)
     of_rows[kept] = member
     of_samples = np.empty(m, dtype=np.intp)
     of_samples[samples] = numbers
-    of_samples[np.bincount(samples) > 1] = SHARED
+    of_samples[np.bincount(samples) > 1] = -1
     return Groups(samples, numbers, mass, kept[rows], of_rows, of_samples)
 
 

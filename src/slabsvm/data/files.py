@@ -21,26 +21,18 @@ from typing import BinaryIO, cast
 # What other distributions use.
 __all__ = ["BEHIND", "beside", "locked", "named_errors", "open_regular", "replacing", "same_file", "write_whole"]
 # A system without such a flag lacks the danger too, or has one that no flag averts.
-NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
-KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-# So many letters of a file's name, of up to four bytes each, are in the name of its part.
-SHOWN_NAME = 40
-# A name may be as long as a system allows, to which nothing can be added.
-PART = ".{}.{}.part"
 # Where Windows locks a byte, nobody else can read it: behind all that is read while a lock is held.
 BEHIND = 1 << 10
-# Where Linux and the BSDs keep the open files of a process.
-OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
-    """Open a regular file in a mode of FLAGS, never waiting for one that is not; OSError for others, or links."""
+    """Open a regular file as "rb", "r+b" or "a+b", never waiting for one that is not; OSError for others, or links."""
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
-    flags = FLAGS[mode] | NO_WAITING | BINARY | (0 if links else NO_LINK)
+    flags = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}[mode]
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | BINARY | (0 if links else NO_LINK)
     # Opening a pipe to write, or a socket, fails in words that do not say what it is.
     if path.exists():
         _require_regular(path.stat().st_mode, path)
@@ -55,7 +47,8 @@ def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryI
 
 def is_stream(path: Path) -> bool:
     """Return whether what is there is a device or a pipe, or leads to an open file of this process, as /dev/stdout."""
-    if path.is_symlink() and os.readlink(path).startswith(OPEN_FILES):
+    # Where Linux and the BSDs keep the open files of a process.
+    if path.is_symlink() and os.readlink(path).startswith(("/proc/self/fd/", "/dev/fd/", "fd/")):
         return True
     return path.exists() and not path.is_file() and not path.is_dir()
 
@@ -80,8 +73,8 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
         if path.is_dir():
             raise OSError(errno.EISDIR, "it is a folder, which no file can replace. Name a file in it", str(path))
         if is_stream(path):
-            kind = KINDS.get(stat.S_IFMT(path.stat().st_mode), "a device")
-            raise OSError(errno.EINVAL, f"it is {kind}, which no file can replace. Name a file", str(path))
+            why = f"it is {_kind(path.stat().st_mode)}, which no file can replace. Name a file"
+            raise OSError(errno.EINVAL, why, str(path))
         with beside(path) as (part, file):
             yield file
             file.flush()
@@ -101,7 +94,7 @@ def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
     _remove_what_killed_writers_left(path)
     while True:
         # The name is random, so that nobody can put a link there first.
-        part = path.with_name(PART.format(path.name[:SHOWN_NAME], secrets.token_hex(4)))
+        part = path.with_name(f"{_start_of_part(path)}{secrets.token_hex(4)}.part")
         # A new file, with the usual permissions of the user's files.
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
         try:
@@ -151,8 +144,14 @@ def _remove_what_killed_writers_left(path: Path) -> None:
 
 def _is_part(name: str, path: Path) -> bool:
     """Return whether a file's name is that of a part of a path."""
-    form = re.escape(PART).replace(r"\{\}", "{}").format(re.escape(path.name[:SHOWN_NAME]), "[0-9a-f]{8}")
-    return re.fullmatch(form, name) is not None
+    return re.fullmatch(rf"{re.escape(_start_of_part(path))}[0-9a-f]{{8}}\.part", name) is not None
+
+
+def _start_of_part(path: Path) -> str:
+    """Return the begin of a part's name: with 40 letters, of up to four bytes each, of a name that may be the longest
+    that a system allows.
+    """
+    return f".{path.name[:40]}."
 
 
 def locked(descriptor: int) -> bool:
@@ -208,6 +207,10 @@ def named_errors(path: Path) -> Iterator[None]:
 
 def _require_regular(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
-        kind = KINDS.get(stat.S_IFMT(mode), "a device")
         number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-        raise OSError(number, f"it is {kind}, not a regular file", str(path))
+        raise OSError(number, f"it is {_kind(mode)}, not a regular file", str(path))
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")

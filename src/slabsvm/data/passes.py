@@ -16,15 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import FloatArray, pieces, stacked
+from slabsvm.runtime.arrays import FloatArray, Rows, pieces, stacked
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-Rows = Any
 Result = TypeVar("Result")
 # It is given the rows of a stretch, and the number of the first.
 Visitor = Callable[[Rows, int], Result]
 
-# The bytes of a stretch in float64, which stays in the cache.
+# The bytes of a stretch in float64: one of 1 MB stays in the cache.
 STRETCH_BYTES = 2**20
 
 

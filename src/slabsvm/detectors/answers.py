@@ -23,13 +23,6 @@ from slabsvm.detectors.base import Detector
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.runtime.arrays import FloatArray
 
-REMEDY = (
-    "Wrap it in a class whose decision_function is minus this one's and whose predict gives +1 for rows that are "
-    "accepted and -1 for the others, as scikit-learn's detectors do."
-)
-# Their features have the names of those that they are given, and depend on the whole row: its length.
-MIXERS = (Normalizer, TfidfTransformer)
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -89,18 +82,22 @@ def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]
     name, answers = type(detector).__name__, np.asarray(detector.predict(X))
     if answers.shape != values.shape:
         return
+    remedy = (
+        "Wrap it in a class whose decision_function is minus this one's and whose predict gives +1 for rows that are "
+        "accepted and -1 for the others, as scikit-learn's detectors do."
+    )
     # The predict of a mixture names a component.
     names_components = hasattr(detector, "score_samples") and not hasattr(detector, "decision_function")
     if np.isin(answers, (0, 1)).all() and (answers == 0).any() and not names_components:
         raise ValueError(
             f"{name}.predict returns 0 and 1, as in libraries where 1 is an outlier and a larger score is less normal "
-            f"(PyOD). Here larger is more normal, so every answer would be inverted. {REMEDY}"
+            f"(PyOD). Here larger is more normal, so every answer would be inverted. {remedy}"
         )
     high, low = values[answers == -1], values[answers == 1]
     if len(high) and len(low) and high.min() >= low.max() and high.max() > low.min():
         raise ValueError(
             f"{name} gives rejected rows larger scores than accepted rows, so its scores run the other way: larger "
-            f"must be more normal. {REMEDY}"
+            f"must be more normal. {remedy}"
         )
 
 
@@ -277,7 +274,8 @@ def _last_step(model: Any, X: Any, asked: str) -> tuple[Any, Any, Any, Any]:
 def refuse_mixers(steps: Iterable[tuple[str, Any]]) -> None:
     """Raise ValueError where one of a pipeline's steps makes other features of those given."""
     for name, step in steps:
-        if not isinstance(step, OneToOneFeatureMixin) or isinstance(step, MIXERS):
+        # These give features the names of those that they are given, but theirs depend on the whole row: its length.
+        if not isinstance(step, OneToOneFeatureMixin) or isinstance(step, (Normalizer, TfidfTransformer)):
             raise ValueError(
                 f"The pipeline's step {name!r} ({type(step).__name__}) mixes features, so the share of each original "
                 "feature is unknown. Explain the features that the step returns: "

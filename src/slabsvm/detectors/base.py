@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, refuse_lost_digits, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies, numbered
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
@@ -42,9 +43,6 @@ from slabsvm.runtime.sklearn_private import (
     _safe_split,
 )
 
-# Where scikit-learn looks for what a class's parameters may be.
-CONSTRAINTS = "_parameter_constraints"
-
 T = TypeVar("T")
 
 
@@ -55,8 +53,10 @@ def parameters(model: type[T]) -> type[T]:
     Each parameter is written once with what it may be, in the class that it belongs to, and scikit-learn sees one flat
     signature. What `fit` sets is annotated with field(init=False).
     """
-    allowed = [vars(base).get(CONSTRAINTS, {}) for base in reversed(model.__mro__)]
-    setattr(model, CONSTRAINTS, {name: values for each in allowed for name, values in each.items()})
+    # Where scikit-learn looks for what a class's parameters may be.
+    place = "_parameter_constraints"
+    allowed = [vars(base).get(place, {}) for base in reversed(model.__mro__)]
+    setattr(model, place, {name: values for each in allowed for name, values in each.items()})
     return dataclass(kw_only=True, eq=False, repr=False)(model)
 
 
@@ -115,7 +115,6 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _explanation(self, X: Any) -> Explanation:
         """Return the shares of each feature in the decisions of rows."""
-        del X
         raise ValueError(
             f"{type(self).__name__} does not say what each feature adds to a decision: its class has no _explanation."
         )
@@ -177,7 +176,6 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             rejects the rows that it learned; samples are too few, by number or by uneven weights; or most rows are
             copies of others that one feature tells apart. The text stays in `warning_`.
         """
-        del y
         self.fit_training(self.training(X, sample_weight))
         return self
 
@@ -225,10 +223,10 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         self.grouped_ = training.groups is not None
         texts = (
             self._diagnosis(),
-            self._known_twice(training),
-            self._nearly_copied(training),
-            scale_by_few(self, training.samples),
-            self._few(training),
+            self._known_outliers_warning(training),
+            self._near_copies_warning(training),
+            scale_warning(self, training.samples),
+            self._few_rows_warning(training),
         )
         self.warning_ = " ".join(text for text in texts if text)
         if self.warning_:
@@ -253,27 +251,20 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _typical_decision(self) -> float:
         """Return the decision of a typical training row without itself; no less than 0, which it is where unknown."""
-        return (
-            max(0.0, float(np.nanmedian(self.calibration_decisions_)))
-            if "calibration_scores_" in self.__dict__
-            else 0.0
-        )
+        if "calibration_scores_" not in self.__dict__:
+            return 0.0
+        return max(0.0, float(np.nanmedian(self.calibration_decisions_)))
 
-    def _flattered(self, expected: float) -> str:
-        """Return a warning where training thresholds will accept this share of new positives, or nothing."""
-        return warnings.optimistic(expected, self._nominal_recall()) if self.calibration == "training" else ""
-
-    def _known_twice(self, training: Training) -> str:
+    def _known_outliers_warning(self, training: Training) -> str:
         """Return a warning where known outliers are learned as positives, too, or nothing."""
-        del training
         return ""
 
-    def _nearly_copied(self, training: Training) -> str:
+    def _near_copies_warning(self, training: Training) -> str:
         """Return a warning where left-out rows are known by their near copies, or nothing."""
         if self.calibration == "training" or training.groups is not None:
             return ""
         remedy = "Give each row once, or name the copies of each in fit(X, groups=...), where it takes groups."
-        return warnings.nearly_copied(self._near_copies(training), remedy)
+        return warnings.near_copies_warning(self._near_copies(training), remedy)
 
     def _near_copies(self, training: Training) -> float:
         return near_copies(training.samples)
@@ -334,8 +325,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     def _of_part(self) -> Self:
         """Return an unfitted detector for a part of the rows."""
-        part: Self = clone(self)
-        return part
+        return cast(Self, clone(self))
 
     def _learned(self, training: Training, most: float = np.inf) -> tuple[Training, BoolArray]:
         """Return what is learned, and which rows, (n_samples,), are held out and set the threshold.
@@ -352,6 +342,12 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def _left_out(self, out: BoolArray) -> bool:
         """Return whether learned rows set the threshold, each by its score without itself."""
         return self.calibration == "auto" and not out.any()
+
+    def _threshold(self, calibration: Calibration, scores: FloatArray, nu: float) -> float:
+        """Return the nu-quantile of scores, (p,): a learned row may lie on a training one, with all that repeat it."""
+        if self.calibration == "training":
+            return weighted_quantile(scores, calibration.masses, nu)
+        return calibration.quantile(scores, nu)
 
     def _calibrated(
         self, training: Training, scores: FloatArray, calibration: Calibration, within: FloatArray
@@ -372,20 +368,16 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             "by_halves": len(calibration.rows) < np.count_nonzero(training.weights),
         }
 
-    def _few(self, training: Training) -> str:
+    def _few_rows_warning(self, training: Training) -> str:
         """Return a warning where so few samples set the threshold that they say little of the recall, or nothing."""
         scores = self.model_.calibration_scores
         if scores is None:
             return ""
         nominal, judges, groups = self._nominal_recall(), ~np.isnan(scores), training.names
         if groups is not None:
-            return warnings.too_few_groups(len(np.unique(groups[judges])), nominal)
-        copies = self._copies(training)[np.unique(training.distinct.group[judges])]
-        return warnings.too_few_rows(training.weights[judges], copies, nominal, counts=training.may_be_counts)
-
-    def _copies(self, training: Training) -> FloatArray:
-        """Return how many rows each distinct sample is, (k,)."""
-        return training.n_copies
+            return warnings.few_groups_warning(len(np.unique(groups[judges])), nominal)
+        copies = training.n_copies[np.unique(training.distinct.group[judges])]
+        return warnings.few_rows_warning(training.weights[judges], copies, nominal, counts=training.may_be_counts)
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=2, accept_sparse=accept_sparse)
@@ -402,7 +394,21 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
 D = TypeVar("D", bound=Detector)
 
-GROUPS = """\
+
+@atomic
+@_fit_context(prefer_skip_nested_validation=True)
+def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> D:
+    """Learn from positive samples, and leave whole groups out where thresholds are put: `Detector.fit` with groups."""
+    del y
+    self.fit_training(self.training(X, sample_weight, groups))
+    return self
+
+
+# What scikit-learn, tracebacks and the reference name it, and say of it.
+fit_with_groups.__name__ = "fit"
+fit_with_groups.__doc__ = cleandoc(Detector.fit.__doc__ or "").replace(
+    "\n\nReturns",
+    """
 groups : array-like of shape (n_samples,), default=None
     The name of each row's group, such as its patient, machine or video: numbers or words, none missing, at least two
     groups. Give groups if new rows come from new groups whose rows resemble each other. Thresholds then come from what
@@ -411,21 +417,10 @@ groups : array-like of shape (n_samples,), default=None
     their weights. gamma="neighbours" uses neighbours from other groups. A row that several groups share stays when one
     of them is left out. Support vector machines of more than 2,000 distinct rows do not learn some of the groups, and
     set the threshold by these; else what the model learns does not depend on groups.
-"""
 
-
-@atomic
-@_fit_context(prefer_skip_nested_validation=True)
-def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> D:
-    """Learn from positive samples, and leave whole groups out where thresholds are put: `Detector.fit` with GROUPS."""
-    del y
-    self.fit_training(self.training(X, sample_weight, groups))
-    return self
-
-
-# What scikit-learn, tracebacks and the reference name it, and say of it.
-fit_with_groups.__name__ = "fit"
-fit_with_groups.__doc__ = cleandoc(Detector.fit.__doc__ or "").replace("\n\nReturns", f"\n{GROUPS}\nReturns", 1)
+Returns""",
+    1,
+)
 
 
 def checked_rows(
@@ -456,9 +451,11 @@ def rows_of(detector: Detector, X: Any, *, reset: bool = False) -> Any:
     return detector._checked(X, reset=reset)
 
 
-def scale_by_few(detector: Detector, X: Any) -> str:
+def scale_warning(detector: Detector, X: Any) -> str:
     """Return a warning where a few of validated rows make the scale that a model takes from them, or nothing."""
-    return warnings.made_by_few(X, getattr(detector, "feature_names_in_", None)) if detector._takes_scale else ""
+    return (
+        warnings.extreme_rows_warning(X, getattr(detector, "feature_names_in_", None)) if detector._takes_scale else ""
+    )
 
 
 def distinct_of(detector: Detector, X: Any, weights: FloatArray) -> Distinct:

@@ -10,12 +10,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Detector, fit_with_groups, parameters
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.fitted.warnings import alike, effective
+from slabsvm.fitted.warnings import alike, effective, optimistic_warning
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import Expansion
@@ -23,9 +22,6 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray, IndexArray, row_sums
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
-
-# Half of the least finite number: what is below is outside.
-LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -169,17 +165,19 @@ class KernelDensityDetector(Detector):
             of_rows = training.by_row(density.logarithm(training.X[training.counted[0]]))
         calibration = training.calibration(~np.isnan(of_rows), held_out=bool(out.any()))
         scores, counts = of_rows[calibration.rows], calibration.masses
-        trained = self.calibration == "training"
-        offset = weighted_quantile(scores, counts, self.nu) if trained else calibration.quantile(scores, self.nu)
+        offset = self._threshold(calibration, scores, self.nu)
         infinity_warning = ""
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
-        if offset < LEAST_LOG_DENSITY:
-            offset = LEAST_LOG_DENSITY
+        least = -0.5 * float(np.finfo(np.float64).max)
+        if offset < least:
+            offset = least
             alone = float(np.average(scores < offset, weights=counts))
-            infinity_warning = diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
+            infinity_warning = diagnosis.out_of_reach_warning(
+                alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth"
+            )
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
-        if trained and len(shares) > 1:
+        if self.calibration == "training" and len(shares) > 1:
             expected = float(shares @ (density.without_own(density.logarithm(learned.samples)) >= offset - rounding))
         return DensityModel(
             offset=offset - rounding,
@@ -209,7 +207,7 @@ class KernelDensityDetector(Detector):
                 "All samples are the same point, so there is no scale to derive a bandwidth from. Check the features "
                 "for constants."
             )
-        return self.model_.infinity_warning or self._flattered(self.model_.of_new_rows)
+        return self.model_.infinity_warning or optimistic_warning(self.model_.of_new_rows, self._nominal_recall())
 
 
 def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:

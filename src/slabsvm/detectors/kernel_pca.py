@@ -29,27 +29,17 @@ from slabsvm.detectors.kernelized import (
     samples_of,
     soft_neighbours_of,
 )
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import diagnosis
 from slabsvm.fitted.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.fitted.model import KernelModel, rounding_of
 from slabsvm.fitted.training import Training
+from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.blas import ONE_BLAS_THREAD, apart
+from slabsvm.runtime.blas import ONE_BLAS_THREAD, in_own_thread
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
-
-# Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
-NO_ERROR = 1e-10
-# A cloud's variance must be this many times what a threshold is moved by for rounding.
-RESOLVED = 1e3
-# What errors are made of is read off 64 samples.
-USUAL_ROWS = 64
-# Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
-LANCZOS_SIZE = 1000
-LANCZOS_SHARE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +109,8 @@ class Subspace(KernelModel):
 
     @cached_property
     def usual(self) -> Usual:
-        """What each feature adds to the samples' errors."""
-        return Usual.none(self.errors_by_feature(self.expansion.samples[:USUAL_ROWS]).mean(axis=0))
+        """What each feature adds to the errors of samples, of which 64 are asked."""
+        return Usual.none(self.errors_by_feature(self.expansion.samples[:64]).mean(axis=0))
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -243,19 +233,8 @@ class KernelPCADetector(KernelDetector):
         learned, out = self._learned(training)
         kernel, gram = self._known(learned)
         length = common_length(kernel, gram, type(self).__name__)
-        gram.check()
-        distinct = learned.distinct
-        every = np.arange(gram.n_samples)
-        largest = float(gram.diagonal.max())
-        K = np.asarray(gram.block(every, None), dtype=np.float64)
-        # Where a block's own diagonal is off, so may be the kernel values of new samples near training samples.
-        rounding = rounding_of(largest) + float(np.abs(np.diagonal(K) - gram.diagonal).max())
-        np.fill_diagonal(K, gram.diagonal)
-        cloud = centred(K, distinct.weights)
-        variance = float(cloud.shares @ np.diagonal(cloud.matrix))
-        if variance < RESOLVED * rounding:
-            refuse_remote_cloud(variance, gram)
-        left_out = self._left_out(out)
+        cloud, variance, rounding = _centred_cloud(gram, learned.distinct.weights)
+        samples = samples_of(kernel, learned, np.arange(gram.n_samples))
         whole = self.calibration != "training" or not isinstance(self.n_components, Integral)
         found = components(cloud, None if whole else int(self.n_components), gram.resolution)
         q = self._dimension(found.variances, variance)
@@ -266,53 +245,51 @@ class KernelPCADetector(KernelDetector):
             calibration_scores=None,
             kernel=kernel,
             length=length,
-            expansion=Expansion(kernel, samples_of(kernel, learned, every), np.column_stack([leading, cloud.shares])),
+            expansion=Expansion(kernel, samples, np.column_stack([leading, cloud.shares])),
             shift=cloud.means @ leading,
             sums=leading.sum(axis=0),
             squared_mean=cloud.squared_mean,
             explained=found.variances[:q] / variance if variance > 0 else np.zeros(q),
             without_error=False,
         )
-        error = learned.by_row(errors(np.diagonal(cloud.matrix), cloud.matrix @ leading))
         if out.any():
             error = np.where(out, 0.0, np.nan)
             error[out] = -model.scores(training.X[out], model.expansion(training.X[out]))
-        elif left_out and training.n_copies.sum() > 1:
+        elif self._left_out(out) and training.n_copies.sum() > 1:
             one = self._of_part().set_params(calibration="training")
             error = -scores_by_folds(one, training, check_random_state(self.random_state))
+        else:
+            error = learned.by_row(errors(np.diagonal(cloud.matrix), cloud.matrix @ leading))
         calibration = training.calibration(~np.isnan(error), held_out=bool(out.any()))
         scores = -error[calibration.rows]
-        # A learned row may lie on a training threshold, with all that repeat it.
-        if self.calibration == "training":
-            offset = weighted_quantile(scores, calibration.masses, self.nu) - rounding
-        else:
-            offset = calibration.quantile(scores, self.nu) - rounding
-        infinity_warning = ""
-        if length is not None:
-            local = kernel is not None and kernel.local
-            far = rounding - _error_of_a_far_row(cloud, leading, length)
-            # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
-            alone = float(cloud.shares @ (cloud.means - length * cloud.shares <= rounding))
-            infinity_warning, offset = self._kept_outside(offset, far, alone, local=local)
+        offset = self._threshold(calibration, scores, self.nu) - rounding
+        infinity_warning, offset = self._kept_outside(model, offset, cloud, leading)
         return replace(
             model,
             offset=offset,
             infinity_warning=infinity_warning,
-            without_error=float(np.nanmax(error)) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
+            # Of smaller errors the components span all samples.
+            without_error=bool(np.nanmax(error) <= max(1e-10 * variance, 16 * gram.resolution * gram.diagonal.max())),
             **self._calibrated(training, -error, calibration, (scores - offset)[None]),
         )
 
-    def _kept_outside(self, offset: float, far: float, alone: float, *, local: bool) -> tuple[str, float]:
+    def _kept_outside(self, model: Subspace, offset: float, cloud: Centred, leading: FloatArray) -> tuple[str, float]:
         """Return what is wrong where a row unlike all samples would be accepted, or nothing, and the offset to set.
 
-        far is the least offset that leaves it outside, alone the share of samples that no other one reaches. Only with
-        a local kernel is every row far away such a row, and the offset moved.
+        Only with a local kernel is every row far away such a row, and the offset moved.
         """
+        if model.length is None:
+            return "", offset
+        # The least offset that leaves a row outside that is as long as the samples, and whose kernel values are all 0.
+        projections = cloud.squared_mean * leading.sum(axis=0) - cloud.means @ leading
+        far = model.rounding - float(errors(np.array([model.length + cloud.squared_mean]), projections[None])[0])
         if offset > far:
             return "", offset
-        if not local:
-            return diagnosis.unlike_all(alone), offset
-        return diagnosis.unreached(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
+        # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
+        alone = float(cloud.shares @ (cloud.means - model.length * cloud.shares <= model.rounding))
+        if model.kernel is None or not model.kernel.local:
+            return diagnosis.far_accepted_warning(alone), offset
+        return diagnosis.out_of_reach_warning(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
@@ -351,13 +328,7 @@ class KernelPCADetector(KernelDetector):
                 f"samples. Use {cure}fewer components, or a kernel with more dimensions, "
                 "and check the features for constants."
             )
-        return self._indistinct() or self.model_.infinity_warning
-
-
-def _error_of_a_far_row(cloud: Centred, leading: FloatArray, length: float) -> float:
-    """Return the reconstruction error of a row as long as the samples whose kernel values with them are 0."""
-    projections = cloud.squared_mean * leading.sum(axis=0) - cloud.means @ leading
-    return float(errors(np.array([length + cloud.squared_mean]), projections[None])[0])
+        return self._equal_scores_warning() or self.model_.infinity_warning
 
 
 @dataclass(frozen=True)
@@ -381,6 +352,22 @@ def centred(K: FloatArray, weights: FloatArray) -> Centred:
     return Centred(K, shares, means, squared_mean)
 
 
+def _centred_cloud(gram: Gram, weights: FloatArray) -> tuple[Centred, float, float]:
+    """Return K seen from the mean of its samples, their variance, and what a threshold is moved by for rounding."""
+    gram.check()
+    K = np.asarray(gram.block(np.arange(gram.n_samples), None), dtype=np.float64)
+    # Where a block's own diagonal is off, so may be the kernel values of new samples near training samples.
+    off = float(np.abs(np.diagonal(K) - gram.diagonal).max())
+    rounding = rounding_of(float(gram.diagonal.max())) + off
+    np.fill_diagonal(K, gram.diagonal)
+    cloud = centred(K, weights)
+    variance = float(cloud.shares @ np.diagonal(cloud.matrix))
+    # A variance of a thousand times the rounding can be told from it.
+    if variance < 1e3 * rounding:
+        refuse_remote_cloud(variance, gram)
+    return cloud, variance, rounding
+
+
 @dataclass(frozen=True)
 class Components:
     """The leading components of a cloud."""
@@ -400,13 +387,14 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Compone
     root = np.sqrt(cloud.shares)
     matrix = root[:, None] * cloud.matrix
     matrix *= root
-    complete = n_wanted is None or k <= LANCZOS_SIZE or n_wanted >= LANCZOS_SHARE * k
+    # Lanczos iterations find few leading eigenvectors of larger matrices faster.
+    complete = n_wanted is None or k <= 1000 or n_wanted >= 0.05 * k
     if not complete:
         start = np.random.default_rng(0).normal(size=k)
         variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
     else:
         # SciPy's holds the interpreter's lock, with which no interruption is answered.
-        variances, vectors = apart(np.linalg.eigh, matrix)
+        variances, vectors = in_own_thread(np.linalg.eigh, matrix)
     del matrix
     size = cloud.squared_mean + max(float(variances.max()), 0.0)
     least = max(k * float(np.finfo(np.float64).eps), rounding) * size
@@ -419,5 +407,4 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Compone
 
 def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
     """Return the reconstruction errors, (n,), from |f|^2, (n,), and the projections on the components, (n, q)."""
-    found: FloatArray = np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0)
-    return found
+    return np.asarray(np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0))

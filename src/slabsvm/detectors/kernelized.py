@@ -23,14 +23,12 @@ from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, FromFunction, Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
-from slabsvm.runtime.arrays import FloatArray, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, pieces
 from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
 
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.
 ASYMMETRY = 1e-8
-# It is compared with its mirror image 16 MB at a time.
-COMPARED_BYTES = 2**24
 
 
 @parameters
@@ -97,7 +95,7 @@ class KernelDetector(Detector):
             )
         return kernel, gram
 
-    def _indistinct(self) -> str:
+    def _equal_scores_warning(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
         if self.model_.calibration_spread <= 4 * self.model_.rounding:
             return (
@@ -198,7 +196,7 @@ def _symmetric(K: FloatArray) -> FloatArray:
             f"A precomputed kernel matrix must be square, with one row and one column for each training sample; this "
             f"one has the shape {K.shape}."
         )
-    rows = pieces(len(K), K.itemsize * len(K), COMPARED_BYTES)
+    rows = pieces(len(K), K.itemsize * len(K), STEP_BYTES)
     difference = max(float(np.abs(K[some] - K[:, some].T).max()) for some in rows)
     if difference == 0:
         return K

@@ -12,9 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.answers import final_detector
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
-N_SYNTHETIC = 1000  # rows that are made from a fold's
-SEED = 0
-
 
 def label_free_score(estimator: Any, X: Any, y: Any = None) -> float:
     """Return how well a fitted detector fits held-out good rows: a scorer for `GridSearchCV` and `cross_val_score`.
@@ -80,7 +77,7 @@ def label_free_score(estimator: Any, X: Any, y: Any = None) -> float:
     least = promised - np.sqrt(promised * (1.0 - promised) / shape[0])
     if recall < least:
         return float(recall - least)
-    return 1.0 - _accepted(estimator, _marginals(X, np.random.default_rng(SEED)))
+    return 1.0 - _accepted(estimator, _marginals(X, np.random.default_rng(0)))
 
 
 def promised_recall(estimator: Any) -> float:
@@ -99,18 +96,18 @@ def _accepted(estimator: Any, X: Any) -> float:
 
 
 def _marginals(X: Any, generator: np.random.Generator) -> Any:
-    """Return N_SYNTHETIC rows whose features come each from any row of X, and of its kind (Breiman, Cutler 2003)."""
-    n, d = X.shape if hasattr(X, "shape") else np.shape(X)
+    """Return 1,000 rows whose features come each from any row of X, and of its kind (Breiman, Cutler 2003)."""
+    (n, d), n_synthetic = X.shape if hasattr(X, "shape") else np.shape(X), 1000
     if sp.issparse(X):
         table, parts = sp.csc_array(X), []
         for feature in range(d):
             values = table.data[table.indptr[feature] : table.indptr[feature + 1]]
-            drawn = generator.integers(n, size=N_SYNTHETIC)
+            drawn = generator.integers(n, size=n_synthetic)
             rows = np.flatnonzero(drawn < len(values))  # the others have drawn a zero that is not stored
             parts.append((values[drawn[rows]], rows, np.full(len(rows), feature)))
         entries, *places = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return sp.csr_array((entries, tuple(places)), shape=(N_SYNTHETIC, d))
-    rows = generator.integers(n, size=(N_SYNTHETIC, d))
+        return sp.csr_array((entries, tuple(places)), shape=(n_synthetic, d))
+    rows = generator.integers(n, size=(n_synthetic, d))
     if not hasattr(X, "columns"):
         return np.take_along_axis(np.asarray(X), rows, axis=0)
     columns = [np.asarray(_safe_indexing(X, place, axis=1))[some] for place, some in enumerate(rows.T)]

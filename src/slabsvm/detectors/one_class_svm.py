@@ -72,11 +72,9 @@ class OneClassSVM(SupportVectorDetector):
     }
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
-        del kernel, gram
         return one_class(weights, self.nu)
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        del solved, unseen
         rho = float(offsets[0]) - rounding
         return {"rho_": rho, "offset_": rho}
 
@@ -85,7 +83,6 @@ class OneClassSVM(SupportVectorDetector):
 
         :meta private:
         """
-        del X
         return along
 
     def _nominal_recall(self) -> float:
@@ -101,4 +98,4 @@ class OneClassSVM(SupportVectorDetector):
                 "samples, and no plane separates it from them. Use kernel='rbf', a larger nu, or SVDD, which needs "
                 "no origin."
             )
-        return self._indistinct() or self._misplaced()
+        return self._equal_scores_warning() or self._planes_warning()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +15,12 @@ from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import Solved, Unseen
-from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
+from slabsvm.fitted.planes import SlabPlanes, planes_at, refuse_impossible
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 
 @parameters
@@ -155,10 +157,14 @@ class OneClassSlabSVM(SupportVectorDetector):
     rho_upper_: float = field(init=False)
     planes_: SlabPlanes = field(init=False)
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SLAB_CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
+        "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "epsilon": [FiniteReal(0.0, closed="left")],
+        "ranking": [StrOptions({"two-sided", "centre"})],
+    }
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
-        del kernel, gram
         refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
@@ -194,7 +200,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
 
     def _nominal_recall(self) -> float:
-        return nominal_recall(self.nu_lower, self.nu_upper, self.epsilon)
+        return 1.0 - self.nu_lower - (0.0 if self.epsilon == 0 else self.nu_upper)
 
     def _statement(self) -> tuple[str, str]:
         return self.planes_.statement(self.nu_lower, self.nu_upper, self.epsilon)
@@ -205,7 +211,7 @@ class OneClassSlabSVM(SupportVectorDetector):
             self.status_, fit.rounding, remedy=self._remedy(), spread=fit.calibration_spread
         )
         if collapsed or self.calibration == "training":
-            return collapsed or self._misplaced()
+            return collapsed or self._planes_warning()
         expected, nominal = self.expected_recall_, self._nominal_recall()
-        lifted_out = warnings.lifted_out(fit.recall_of_learned, expected, nominal, self._smoother())
-        return " ".join(text for text in (self._misplaced(), lifted_out) if text)
+        rejected = warnings.learned_rejected_warning(fit.recall_of_learned, expected, nominal, self._smoother())
+        return " ".join(text for text in (self._planes_warning(), rejected) if text)

@@ -20,12 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution
+from slabsvm.dual.solution import GapScale, Solution
 from slabsvm.fitted import diagnosis, warnings
-from slabsvm.fitted.diagnosis import unresolved
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
-from slabsvm.fitted.sources import EXACT
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.kernels.base import Kernel, WeightVector
@@ -35,7 +33,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 from slabsvm.solvers import loop
-from slabsvm.solvers.small import LARGEST, Leaving, LeftOut, solve_small
+from slabsvm.solvers.small import MOST_EXACT, Leaving, LeftOutScores, solve_small
 
 
 @parameters
@@ -141,7 +139,6 @@ class SupportVectorDetector(KernelDetector):
 
     def _by_feature(self, kernel: Kernel, position: Expansion | WeightVector, X: Any) -> FloatArray:
         """Return what each feature of rows adds to what the score is made of, (n, d), by an additive kernel."""
-        del kernel
         return position.by_feature(X)
 
     def parts(self, X: Any) -> FloatArray:
@@ -195,14 +192,14 @@ class SupportVectorDetector(KernelDetector):
         )
 
     def _learn(self, training: Training) -> SupportVectorModel:
-        learned, out = self._learned(training, np.inf if self._by_folds else EXACT)
+        learned, out = self._learned(training, np.inf if self._by_folds else MOST_EXACT)
         kernel, gram = self._known(learned)
         # The solver, left-out scores and warnings then read the same values.
-        gram = gram.held() if gram.n_samples <= LARGEST else gram
+        gram = gram.held() if gram.n_samples <= MOST_EXACT else gram
         # C bounds multipliers by weights: those of all rows, of which some were held out.
         share = training.weights.sum() / learned.weights.sum()
         dual = self._dual(learned.distinct.weights * share, kernel, gram)
-        exact = self.calibration == "auto" and gram.n_samples <= EXACT and not dual.linear.any()
+        exact = self.calibration == "auto" and gram.n_samples <= MOST_EXACT and not dual.linear.any()
         solution, left_out = self._solve(dual, gram, self._leaving(learned) if exact else None)
         return self._read_off(training, learned, out, Solved(kernel, gram, dual, solution, left_out))
 
@@ -210,10 +207,10 @@ class SupportVectorDetector(KernelDetector):
         """Return what is left out: a row of each sample, or the groups."""
         return Leaving(learned.stays) if learned.groups is None else Leaving(groups=list(learned.groups))
 
-    def _solve(self, dual: Dual, gram: Gram, leaving: Leaving | None) -> tuple[Solution, LeftOut | None]:
-        """Return the solution, and scores without what leaves, of no more than LARGEST samples."""
+    def _solve(self, dual: Dual, gram: Gram, leaving: Leaving | None) -> tuple[Solution, LeftOutScores | None]:
+        """Return the solution, and scores without what leaves, of no more than MOST_EXACT samples."""
         left_out, tol = None, float(self.tol)
-        if gram.n_samples <= LARGEST:
+        if gram.n_samples <= MOST_EXACT:
             optimum = leaving is not None or gram.n_samples <= SMALL
             solution, left_out = solve_small(
                 dual, gram, tol=tol, max_iter=self.max_iter, optimum=optimum, leaving=leaving
@@ -227,26 +224,22 @@ class SupportVectorDetector(KernelDetector):
                 f"{solution.status.value}.",
                 ConvergenceWarning,
             )
-        elif text := unresolved(dual, gram, solution, model=type(self).__name__, tol=self.tol, kernel=self.kernel):
+            return solution, left_out
+        model = type(self).__name__
+        text = diagnosis.unresolved_warning(dual, gram, solution, model=model, tol=self.tol, kernel=self.kernel)
+        if text:
             warn(text, ConvergenceWarning)
         return solution, left_out
 
     def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
         """Return what follows from a solution: learned is what was learned of training, and out which rows were not."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
-        support, expansion = self._held(learned, solved)
-        # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
-        # a new score must meet theirs; with planes by scores of rows that were not learned, which may lie far below
-        # those terms, the sizes of the planes and of the training scores that they were subtracted from.
-        size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
-        if self.calibration != "training":
-            unseen = self._unseen(training, learned, out, solved, expansion)
-            offsets = unseen.offsets(dual, rounding_of(float(np.abs(solution.scores).max())))
-            size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
-        else:
-            scores = np.where(learned.distinct.group >= 0, solution.scores[learned.distinct.group], np.nan)
-            unseen, offsets = Unseen.of(learned, scores, scores), solution.offsets
-        rounding = rounding_of(size + self._added_to_scores(solved))
+        support, expansion = self._support(learned, solved)
+        trained = self.calibration == "training"
+        unseen = self._unseen(training, learned, out, solved, expansion)
+        largest = float(np.abs(solution.scores).max())
+        offsets = solution.offsets if trained else unseen.offsets(dual, rounding_of(largest))
+        rounding = rounding_of(self._size_of_scores(solved, offsets) + self._added_to_scores(solved))
         infinity_warning, offsets = diagnosis.planes_outside(
             solved,
             unseen,
@@ -259,7 +252,6 @@ class SupportVectorDetector(KernelDetector):
         )
         boundary = self._boundary(solved, unseen, offsets, rounding)
         accepted = dual.accepts(solution.scores, offsets, rounding)
-        by_left_out = self.calibration != "training"
         return SupportVectorModel(
             kernel=solved.kernel,
             expansion=expansion,
@@ -270,7 +262,7 @@ class SupportVectorDetector(KernelDetector):
             **self._calibrated(
                 training, unseen.by_row(training.n_rows), unseen.calibration, unseen.distances(dual, offsets) + rounding
             ),
-            calibration_log_mass=_log_mass_unseen(training, learned, out, support, expansion) if by_left_out else None,
+            calibration_log_mass=None if trained else _log_mass_unseen(training, learned, out, support, expansion),
             infinity_warning=infinity_warning,
             n_learned=int(np.count_nonzero(learned.weights)),
             squared_norm=solved.squared_norm,
@@ -278,7 +270,7 @@ class SupportVectorDetector(KernelDetector):
             recall_of_learned=solved.recall_of_learned(learned.distinct, accepted),
             recall_of_repeats=solved.recall_of_repeats(learned.distinct, accepted),
             objective=solution.objective,
-            gap=solution.gap + dual.rounding_of_gap(float(gram.diagonal.mean())),
+            gap=solution.gap + GapScale.of(dual, float(gram.diagonal.mean())).rounding,
             relative_gap=solution.relative_gap,
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
@@ -293,10 +285,13 @@ class SupportVectorDetector(KernelDetector):
         solved: Solved,
         expansion: Expansion | WeightVector,
     ) -> Unseen:
-        """Return where rows lie along w that were not learned, or were left out exactly."""
+        """Return where rows lie along w that were not learned, or were left out exactly; or training rows."""
         dual, gram, solution = solved.dual, solved.gram, solved.solution
+        if self.calibration == "training":
+            scores = np.where(learned.distinct.group >= 0, solution.scores[learned.distinct.group], np.nan)
+            return Unseen.of(learned, scores, scores)
         scores, outer = np.full(training.n_rows, np.nan), np.full(training.n_rows, np.nan)
-        if self._left_out(out) and (dual.linear.any() or gram.n_samples > EXACT):
+        if self._left_out(out) and (dual.linear.any() or gram.n_samples > MOST_EXACT):
             scores = self._scores_by_folds(training, solved)
             return Unseen.of(training, scores, scores)
         if solved.left_out is not None:
@@ -310,9 +305,19 @@ class SupportVectorDetector(KernelDetector):
             scores[out] = outer[out] = self._new_scores(expansion, training.X[out], solved)
         return Unseen.of(training, scores, outer, held_out=bool(out.any()))
 
+    def _size_of_scores(self, solved: Solved, offsets: FloatArray) -> float:
+        """Return what a score's rounding is measured by.
+
+        That is the sum's largest terms, where training samples lie on the planes and a new score must meet theirs; with
+        planes by scores of rows that were not learned, which may lie far below those terms, the sizes of the planes and
+        of the training scores that they were subtracted from.
+        """
+        if self.calibration == "training":
+            return float(np.abs(solved.beta).sum()) * float(solved.gram.diagonal.max(initial=0.0))
+        return float(np.abs(offsets).max() + np.abs(solved.solution.scores).max())
+
     def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
         """Return the scores of new rows in the Dual's unit, (n,)."""
-        del solved
         return expansion(X)
 
     def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
@@ -338,7 +343,7 @@ class SupportVectorDetector(KernelDetector):
         """Return the size of what a prediction adds to s(x), in its unit."""
         return float(np.abs(solved.dual.linear).max())
 
-    def _held(self, training: Training, solved: Solved) -> tuple[Support, Expansion | WeightVector]:
+    def _support(self, training: Training, solved: Solved) -> tuple[Support, Expansion | WeightVector]:
         """Return the rows that hold the planes, and the function of position along w that they make."""
         distinct, weights = training.distinct, training.weights
         kernel, dual, solution = solved.kernel, solved.dual, solved.solution
@@ -358,14 +363,13 @@ class SupportVectorDetector(KernelDetector):
             return support, expansion
         return support, kernel.weight_vector(vectors, solved.beta[held]) or expansion
 
-    def _misplaced(self) -> str:
+    def _planes_warning(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""
         texts = [self.model_.infinity_warning]
         if self.calibration == "training":
-            fit, nominal = self.model_, self._nominal_recall()
-            texts.append(
-                warnings.training_rejects(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy())
-            )
+            least, repeating = self.model_.training_recall_bound, self.model_.recall_of_repeats
+            nominal, remedy = self._nominal_recall(), self._remedy()
+            texts.append(warnings.training_planes_warning(least, repeating, nominal, remedy))
         return " ".join(text for text in texts if text)
 
     def _remedy(self) -> str:
@@ -383,7 +387,7 @@ def _log_mass_unseen(
     if groups is None and not out.any():
         return None
     mass = np.full(training.n_rows, np.nan)
-    if groups is not None and len(learned.distinct.weights) <= EXACT:
+    if groups is not None and len(learned.distinct.weights) <= MOST_EXACT:
         of_samples = np.empty(len(expansion.coefficients), dtype=np.intp)
         of_samples[support.samples] = groups.of_samples[learned.distinct.group[support.rows]]
         rows = training.X[groups.representatives]

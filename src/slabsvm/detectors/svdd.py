@@ -25,9 +25,6 @@ from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
-# C is compared with the least that is feasible up to this relative rounding error.
-FEASIBLE = 1e-12
-
 
 @parameters
 class SVDD(SupportVectorDetector):
@@ -164,14 +161,12 @@ class SVDD(SupportVectorDetector):
 
     def _far_score(self, training: Training, solved: Solved) -> float | None:
         # k(x, x) outgrows s(x) wherever it grows: rows far away are outside.
-        del training, solved
         return None
 
     def _added_to_scores(self, solved: Solved) -> float:
         return super()._added_to_scores(solved) + 0.5 * (self._taken_off(solved) + solved.squared_norm)
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        del unseen
         # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the Dual's score.
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
@@ -210,7 +205,8 @@ class SVDD(SupportVectorDetector):
                 "sample_weight by a constant, or give nu instead of C."
             )
         share = 1.0 / (bound * total) if bound > 0 else np.inf
-        if share > 1.0 + FEASIBLE:
+        # But for rounding.
+        if share > 1.0 + 1e-12:
             raise ValueError(
                 f"C must be at least 1 / (sum of weights) = {least:.4g}, got {self.C:.4g}: the multipliers, each "
                 "at most C times its sample's weight, could not sum to 1. C is 1 / (nu * sum of weights); give nu "
@@ -231,4 +227,4 @@ class SVDD(SupportVectorDetector):
                 "The ball's radius is lost in rounding: all samples are (nearly) the same point of feature space. "
                 "Check the features for constants."
             )
-        return self._indistinct() or self._misplaced()
+        return self._equal_scores_warning() or self._planes_warning()

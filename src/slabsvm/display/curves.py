@@ -16,9 +16,6 @@ from slabsvm.monitor import DriftMonitor, rates
 from slabsvm.openset.metrics import OSCR, oscr_curve
 from slabsvm.runtime.arrays import FloatArray
 
-# How often chance alone stays within the band, at each rate.
-WITHIN = 0.95
-
 
 class _Curve:
     """A curve of one share against another, in axes from 0 to 1."""
@@ -97,9 +94,10 @@ class CalibrationDisplay(_Curve):
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve into the axes given, or into a new figure of pyplot."""
         self._begin(ax)
-        outside = 0.5 * (1.0 - WITHIN)
+        within = 0.95  # how often chance alone stays within the band, at each rate
+        outside = 0.5 * (1.0 - within)
         low, high = (binom.ppf(tail, self.n_rows, self.promised) / self.n_rows for tail in (outside, 1.0 - outside))
-        label = f"{WITHIN:.0%} of kept promises" if next_colour(self.ax_) == CURVES[0] else None
+        label = f"{within:.0%} of kept promises" if next_colour(self.ax_) == CURVES[0] else None
         self.ax_.fill_between(self.promised, low, high, color=LINE, alpha=0.8, lw=0, label=label)
         self.ax_.plot([0, 1], [0, 1], color=SOFT, lw=1.0)
         of_axes = ("recall promised: 1 - alpha", "recall measured")
@@ -148,9 +146,6 @@ class OSCRDisplay(_Curve):
         return self
 
 
-LOG_10 = np.log(10.0)
-
-
 def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     """Draw what a fitted `DriftMonitor` has read: the evidence beside the level of an alarm, and the rejection rate.
 
@@ -164,8 +159,9 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
         raise ValueError("The monitor has read no rows, so there is nothing to draw. Call update(X) first.")
     figure = shown_figure(7.2, 4.6, layout="constrained") if figure is None else figure
     above, below = figure.subplots(2, 1, sharex=True)
-    level = monitor.log_level_ / LOG_10
-    above.plot(row, evidence / LOG_10, color=CURVES[0], lw=1.6)
+    log_10 = np.log(10.0)
+    level = monitor.log_level_ / log_10
+    above.plot(row, evidence / log_10, color=CURVES[0], lw=1.6)
     above.axhline(level, color=SOFT, lw=1.0, ls=(0, (4, 3)))
     note(above, "alarm", (0, level), (3, 3), xycoords=("axes fraction", "data"), color=SOFT)
     if monitor.alarm_:

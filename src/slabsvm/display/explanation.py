@@ -15,11 +15,6 @@ from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT
 from slabsvm.runtime.arrays import FloatArray, dense
 from slabsvm.runtime.caller import counted
 
-# Longer names are cut in their middle.
-LONGEST_NAME = 30
-# Rows of a heat map that are numbered.
-NUMBERED_ROWS = 40
-
 
 def draw_explanation(
     model: Any, x: Any, *, feature_names: Sequence[str] | None = None, max_features: int = 12, ax: Any = None
@@ -49,7 +44,7 @@ def draw_explanation(
     row = row if columns is None or not hasattr(row, "columns") else row[columns]
     values = np.asarray(dense(row), dtype=object).ravel()
     labels = [f"{cut_name(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
-    telling, others = _telling(np.abs(shares), max_features)
+    telling, others = _largest_features(np.abs(shares), max_features)
     bars = sorted(((float(shares[j]), labels[j]) for j in telling), key=lambda bar: bar[0])
     ax = axes_of(ax, 7.0, 1.4 + 0.3 * len(bars))
     if len(others):
@@ -85,7 +80,7 @@ def draw_explanations(
     sizes = np.where(endless.any(axis=1, keepdims=True), np.sign(shares) * endless, shares)
     largest = np.abs(sizes).max(axis=1, keepdims=True)
     parts = np.divide(sizes, largest, out=np.zeros_like(sizes), where=largest > 0)
-    telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
+    telling, others = _largest_features(np.abs(parts).sum(axis=0), max_features)
     columns, shown = [names[j] for j in telling], parts[:, telling]
     height = min(9.0, 1.6 + 0.22 * len(shown)) + 0.055 * max(map(len, columns))
     ax = axes_of(ax, min(12.0, 2.6 + 0.38 * len(columns)), height)
@@ -95,7 +90,7 @@ def draw_explanations(
     lighten(ax, 8, y="row")
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.tick_params(length=0)
-    if len(shown) <= NUMBERED_ROWS:
+    if numbered := len(shown) <= 40:
         ax.set_yticks(range(len(shown)))
         for place, decision in enumerate(decisions):
             how = {"xycoords": ("axes fraction", "data"), "va": "center", "color": KNOWN if decision >= 0 else NOVEL}
@@ -104,7 +99,7 @@ def draw_explanations(
     title = f"{counted(len(shown), 'row')}, {rejected:,} rejected"
     title += f"; {len(telling)} of {shares.shape[1]} features" if len(others) else ""
     ax.set_title(title, loc="left", color=INK, fontsize=10)
-    bar = ax.figure.colorbar(image, ax=ax, pad=0.12 if len(shown) <= NUMBERED_ROWS else 0.02, ticks=[-1, 0, 1])
+    bar = ax.figure.colorbar(image, ax=ax, pad=0.12 if numbered else 0.02, ticks=[-1, 0, 1])
     bar.ax.set_yticklabels(["pushes out", "0", "holds in"], fontsize=8, color=SOFT)
     bar.outline.set_visible(False)
     return ax.figure
@@ -120,7 +115,7 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None, n_features: int) -
     return [f"x{j}" for j in range(n_features)] if found is None else [str(name) for name in found]
 
 
-def _telling(sizes: FloatArray, most: int) -> tuple[Any, Any]:
+def _largest_features(sizes: FloatArray, most: int) -> tuple[Any, Any]:
     """Return which features have the largest sizes, the largest first, and which are the others."""
     order = np.argsort(-sizes, kind="stable")
     # One feature is no "others".
@@ -161,9 +156,8 @@ def as_table(rows: FloatArray, like: Any) -> Any:
 
 
 def cut_name(name: str) -> str:
-    """Return a name with its middle left out, if it is too long to be drawn."""
-    half = LONGEST_NAME // 2
-    return name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[1 - half :]}"
+    """Return a name with its middle left out, if it has more than 30 letters."""
+    return name if len(name) <= 30 else f"{name[:15]}…{name[-14:]}"
 
 
 def _number(value: Any, *, digits: int = 3, sign: bool = False) -> str:
@@ -173,12 +167,6 @@ def _number(value: Any, *, digits: int = 3, sign: bool = False) -> str:
     except (TypeError, ValueError):
         return cut_name(str(value))
     return f"{number:{'+' if sign else ''}.{digits}g}".replace("inf", "∞")
-
-
-POINTS = 200
-COLUMNS = 4
-# Most rows have values between these quantiles.
-MOST = (0.05, 0.95)
 
 
 def draw_functions(
@@ -209,17 +197,18 @@ def draw_functions(
     of_rows = _parts(model, as_table(rows, X))
     middles = of_rows.mean(axis=0)
     order = np.argsort(-np.abs(of_rows - middles).mean(axis=0), kind="stable")[:max_features]
-    n_columns = min(COLUMNS, len(order))
+    n_columns = min(4, len(order))
     n_lines = -(-len(order) // n_columns)
     if figure is None:
         figure = shown_figure(2.3 * n_columns + 0.5, 1.9 * n_lines + 0.6, layout="constrained")
     panels = np.ravel(figure.subplots(n_lines, n_columns, sharey=True, squeeze=False))
-    grid = np.tile(np.median(rows, axis=0), (POINTS, 1))
+    grid = np.tile(np.median(rows, axis=0), (200, 1))
     for axes, j in zip(panels, order, strict=False):
-        values = np.linspace(rows[:, j].min(), rows[:, j].max(), POINTS)
+        values = np.linspace(rows[:, j].min(), rows[:, j].max(), len(grid))
         varied = grid.copy()
         varied[:, j] = values
-        axes.axvspan(*np.quantile(rows[:, j], MOST), color=LINE, alpha=0.5, lw=0, zorder=0)
+        # Where most rows are.
+        axes.axvspan(*np.quantile(rows[:, j], (0.05, 0.95)), color=LINE, alpha=0.5, lw=0, zorder=0)
         axes.axhline(0.0, color=SOFT, lw=0.8)
         axes.plot(values, _parts(model, as_table(varied, X))[:, j] - middles[j], color=KNOWN, lw=1.8)
         axes.set_title(cut_name(names[j]), loc="left", color=INK, fontsize=9)

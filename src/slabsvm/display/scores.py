@@ -17,16 +17,6 @@ from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted
 
-BINS = (10, 50)
-# The picture goes beyond these quantiles of training rows, and beyond the planes, by as much again at most.
-MOST = (0.05, 0.95)
-REACH = 1.0
-# Where names stand: two lines between the title and the picture.
-ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
-LINES_OF_NAMES = 38  # points
-# How far a picture of a boundary goes beyond the rows, as a share of their range.
-ROOM = 0.2
-
 
 @dataclass(frozen=True)
 class ScoreHistogram:
@@ -39,14 +29,17 @@ class ScoreHistogram:
     new: FloatArray | None  # (n_new,) or None
 
     def edges(self) -> FloatArray:
-        """Return the edges of the bins; what lies beyond REACH counts in the outermost ones."""
+        """Return the edges of the bins; what lies further out counts in the outermost ones.
+
+        They go beyond what most training rows score, and beyond the planes, by as much again at most.
+        """
         planes = [plane for plane in self.planes if np.isfinite(plane)]
-        low, high = (pick([*np.quantile(self.learned, MOST), *planes]) for pick in (min, max))
+        low, high = (pick([*np.quantile(self.learned, (0.05, 0.95)), *planes]) for pick in (min, max))
         span = high - low or max(abs(high), 1.0)
         every = self.learned if self.new is None else np.concatenate([self.learned, self.new])
-        low = min(low, max(every.min(), low - REACH * span))
-        high = max(high, min(every.max(), high + REACH * span))
-        n_bins = np.clip(int(2 * np.sqrt(len(self.learned))), *BINS)
+        low = min(low, max(every.min(), low - span))
+        high = max(high, min(every.max(), high + span))
+        n_bins = np.clip(int(2 * np.sqrt(len(self.learned))), 10, 50)
         margin = 0.02 * span
         return np.linspace(low - margin, high + margin, int(n_bins) + 1)
 
@@ -65,11 +58,12 @@ class ScoreHistogram:
             axes.stairs(heights, edges, fill=True, color=colour, alpha=0.45, label=label)
             axes.stairs(heights, edges, color=colour, lw=1.2)
         axes.set_xlim(edges[0], edges[-1])
-        axes.set_title(self.title, loc="left", color=INK, fontsize=11, pad=LINES_OF_NAMES)
+        # Two lines of names stand between the title and the picture.
+        axes.set_title(self.title, loc="left", color=INK, fontsize=11, pad=38)
         beyond = any((scores < edges[0]).any() for _, scores, _ in parts)
         further = "; the first bar has all that are further out" if beyond else ""
         lighten(axes, 10, x=self.unit + further, y="% of rows")
-        legend(axes, **ABOVE)
+        legend(axes, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
 
 
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
@@ -174,7 +168,7 @@ class SlabBoundaryDisplay:
         if (shape := rows.shape)[1:] != (2,):
             raise ValueError(f"A boundary is drawn in the plane of two features; these rows have the shape {shape}.")
         low, high = rows.min(axis=0), rows.max(axis=0)
-        room = ROOM * np.where(high > low, high - low, 1.0)
+        room = 0.2 * np.where(high > low, high - low, 1.0)
         xx0, xx1 = np.meshgrid(*np.linspace(low - room, high + room, grid_resolution, axis=1))
         final = final_detector(estimator)
         slab = hasattr(final, "planes_")

@@ -26,23 +26,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.gram.base import ROUNDING_GAP
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.objects import cached_property
 
-# A gap is measured against the objective, but never against less than this share of the largest objective that
-# the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.
-OBJECTIVE_FLOOR = 1e-7
-
-# A share of samples below this is none, of however many.
-LEAST_NU = 2.0**-100
-
-# Sums of caps are compared with totals up to this relative rounding error; a multiplier that is no further from a
-# bound, as a share of its cap, is at it.
-ROUNDING = 1e-12
-
-# Roundings of the largest objective that may hide in a gap.
-UNITS_OF_GAP = 8
+# Sums of caps are compared with totals up to this relative rounding error.
+SUM_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -95,8 +83,7 @@ class Dual:
 
     def beta(self, multipliers: FloatArray) -> FloatArray:
         """Return beta = sum_p sigma_p v_p, shape (m,), for multipliers of shape (P, m)."""
-        combined: FloatArray = self.signs @ multipliers
-        return combined
+        return np.asarray(self.signs @ multipliers)
 
     def objective(self, multipliers: FloatArray, scores: FloatArray) -> float:
         """Return 1/2 beta'K beta + c'beta, which is 1/2 beta'(s + c)."""
@@ -104,8 +91,7 @@ class Dual:
 
     def distances(self, scores: FloatArray, offsets: FloatArray) -> FloatArray:
         """Return sigma_p (s - rho_p), shape (P, m): how far each sample is above the plane."""
-        distances: FloatArray = self.signs[:, None] * (scores - offsets[:, None])
-        return distances
+        return np.asarray(self.signs[:, None] * (scores - offsets[:, None]))
 
     def excess(self, multipliers: FloatArray, distances: FloatArray) -> FloatArray:
         """Return what each variable adds to the duality gap, shape (P, m), every term >= 0.
@@ -114,36 +100,6 @@ class Dual:
         have no multiplier, and a sample below it should be at its cap.
         """
         return np.where(distances > 0, multipliers, multipliers - self.caps) * distances
-
-    def largest_objective(self, mean_diagonal: float) -> float:
-        """Return the size of the largest objective that the boxes allow, given the mean of K's diagonal."""
-        return mean_diagonal * self.total**2
-
-    def scale(self, objective: float, mean_diagonal: float) -> float:
-        """Return the objective's size that a relative gap is relative to, given the mean of K's diagonal."""
-        return max(abs(objective), OBJECTIVE_FLOOR * self.largest_objective(mean_diagonal))
-
-    def rounding_of_gap(self, mean_diagonal: float) -> float:
-        """Return by how much a gap in float64 may be below the true one, given the mean of K's diagonal.
-
-        It is a sum of terms of the size of the largest objective, most of which cancel.
-        """
-        return UNITS_OF_GAP * float(np.finfo(np.float64).eps) * self.largest_objective(mean_diagonal)
-
-    def relative(self, gap: float, objective: float, mean_diagonal: float) -> float:
-        """Return the gap over the scale; 0 where both are 0, as for K = 0."""
-        scale = self.scale(objective, mean_diagonal)
-        return gap / scale if scale > 0 else 0.0
-
-    def gap_target(self, objective: float, mean_diagonal: float, tol: float, resolution: float = ROUNDING_GAP) -> float:
-        """Return the gap at which a solver may stop: tol times the scale, or the rounding of K where w = 0.
-
-        resolution is the precision of K, as a share of its diagonal.
-        """
-        scale = self.scale(objective, mean_diagonal)
-        if scale == abs(objective):
-            return tol * scale
-        return max(tol * scale, resolution * self.largest_objective(mean_diagonal))
 
     def offsets(self, scores: FloatArray) -> FloatArray:
         """Return each plane's best offset for these scores, shape (P,): a quantile of them.
@@ -178,59 +134,9 @@ class Dual:
         """Return which scores, shape (n,), no plane leaves outside, with the planes moved outwards by rounding."""
         return np.asarray((self.distances(scores, offsets) >= -rounding).all(axis=0))
 
-    def linear_minimiser(self, scores: FloatArray) -> FloatArray:
-        """Return the feasible multipliers, shape (P, m), that minimise <multipliers, gradient> at these scores.
-
-        They lie at their caps on each plane's lowest sigma_p s: the best start that scores alone can give.
-        """
-        multipliers = np.zeros_like(self.caps)
-        for sign, caps, total, values in zip(self.signs, self.caps, self.totals, multipliers, strict=True):
-            order = np.argsort(sign * scores, kind="stable")
-            before = np.cumsum(caps[order]) - caps[order]
-            values[order] = np.clip(total - before, 0.0, caps[order])
-        return multipliers
-
-    def project_sums(self, multipliers: FloatArray) -> FloatArray:
-        """Return multipliers within their boxes whose rows have the right sums, moved no more than needed.
-
-        The missing or excess sum is spread over the room of each multiplier, so that one at its bound stays there.
-        """
-        projected = np.clip(multipliers, 0.0, self.caps)
-        for values, caps, total in zip(projected, self.caps, self.totals, strict=True):
-            for _ in range(3):
-                missing = total - values.sum()
-                room = np.minimum(values, caps - values)
-                room = room if room.sum() > abs(missing) else (caps - values if missing > 0 else values)
-                if missing == 0 or room.sum() == 0:
-                    break
-                values[:] = np.clip(values + missing * room / room.sum(), 0.0, caps)
-        return projected
-
-    def multipliers_of(self, beta: FloatArray) -> FloatArray:
-        """Return feasible multipliers, shape (P, m), for a beta near one that they can have.
-
-        Of two planes, each sample supports the one of its beta's sign. Equal additions to both cancel in beta: they are
-        made, where there is room, while mass is left; where there is none, the sums are put right.
-        """
-        multipliers = np.clip(self.signs[:, None] * beta, 0.0, self.caps)
-        if self.n_planes > 1:
-            spare = (self.caps - multipliers).min(axis=0)
-            missing = float((self.totals - multipliers.sum(axis=1)).min())
-            if ROUNDING * self.total < missing < spare.sum():
-                multipliers += spare * (missing / spare.sum())
-        return self.project_sums(multipliers)
-
     def part(self, samples: npt.NDArray[np.intp]) -> Dual:
         """Return the program over some of the samples, all others being fixed at zero."""
         return Dual(self.signs, self.caps[:, samples], self.totals, self.linear[samples])
-
-    def over(self, shares: FloatArray) -> Dual:
-        """Return the program over other samples, of which each has a share, (p,): each nu stays the same.
-
-        Its `offsets` put planes by them. It has no linear term.
-        """
-        caps = (self.totals / self.nus)[:, None] * (shares / shares.sum())
-        return Dual(self.signs, caps, self.totals, np.zeros_like(shares))
 
     def restrict(self, samples: npt.NDArray[np.intp]) -> Dual:
         """Return the same program over some of the samples, with the caps scaled to keep each plane's share of them.
@@ -245,9 +151,9 @@ class Dual:
 def _binding(nu: float, weights: FloatArray) -> float:
     """Return nu, or a larger one that means the same: caps of twice what the multipliers sum to bind none.
 
-    A single weight may stand for any number of samples, so that it sets no such limit.
+    A single weight may stand for any number of samples, so that it sets no such limit: 2^-100 is a share of none.
     """
-    least = 0.5 * float(weights.min() / weights.sum()) if len(weights) > 1 else LEAST_NU
+    least = 0.5 * float(weights.min() / weights.sum()) if len(weights) > 1 else 2.0**-100
     return max(float(nu), least)
 
 
@@ -290,7 +196,7 @@ def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
 
 def _quantile(weights: FloatArray, total: float) -> Callable[[FloatArray], float]:
     """Return what gives where the weights of the lowest values sum to total; the midpoint where that is an interval."""
-    bounds = ((1.0 - ROUNDING) * total, (1.0 + ROUNDING) * total)
+    bounds = ((1.0 - SUM_ROUNDING) * total, (1.0 + SUM_ROUNDING) * total)
     if weights.min() < weights.max():
         return partial(_where_masses_reach, bounds, weights)
     return partial(_at_ranks, [min(math.ceil(mass / weights[0]), len(weights)) - 1 for mass in bounds])

@@ -24,7 +24,7 @@ from slabsvm.ensemble.sample import Drawn, Sample
 from slabsvm.ensemble.scales import are_counts
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
-from slabsvm.fitted.sources import FEW, folds
+from slabsvm.fitted.sources import MOST_ALONE, folds
 from slabsvm.fitted.threshold import Calibration, calibration_by
 from slabsvm.fitted.training import (
     Training,
@@ -36,17 +36,12 @@ from slabsvm.fitted.training import (
     rows_in_place,
     source_of,
 )
-from slabsvm.fitted.warnings import FitWarning, too_uneven
+from slabsvm.fitted.warnings import FitWarning, uneven_weights_warning
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, shown_progress, warn
 from slabsvm.runtime.objects import atomic, seed_of
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
-
-# Fewer rows are refused.
-LEAST_ROWS = 10
-# The most rows that a classifier of known outliers learns.
-CLASSIFIED = 2000
 
 Progress = Callable[[int, int, float], None]
 
@@ -127,7 +122,7 @@ class AutoDetector(Detector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "max_rows": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
+        "max_rows": [Interval(Integral, 10, None, closed="left"), None],
         "classifier": [HasMethods("fit"), None],
         "progress": [callable, "boolean", None],
     }
@@ -254,7 +249,7 @@ class AutoDetector(Detector):
     def summary(self) -> str:
         """Return what was fitted, in a few lines."""
         combination, fit = self._combination(), self.model_
-        views = " and ".join(_called(view.scaling) for view in combination.views)
+        views = " and ".join(_scaling_name(view.scaling) for view in combination.views)
         n, n_learned = self.n_samples_fit_, len(combination.views[0].local)
         lines = [
             f"AutoDetector: 3 readings of the nearest rows, features {views}",
@@ -307,7 +302,7 @@ class AutoDetector(Detector):
             learned = training.without(out, self._distinct) if out.any() else training
         by_themselves = sample is None and self._left_out(out)
         # Folds leave groups out of the views and of what is usual, too; and of few rows each.
-        few = len(learned.distinct.weights) <= FEW and are_counts(learned)
+        few = len(learned.distinct.weights) <= MOST_ALONE and are_counts(learned)
         apart = by_themselves and (learned.groups is not None or few)
         parts = list(folds(learned, check_random_state(self.random_state))) if apart else []
         n_fits = 0 if training.outliers is None else n_folds(learned.counted[0]) + 1
@@ -320,7 +315,7 @@ class AutoDetector(Detector):
             known, own = self._known(learned, combination, done)
             combination = Combination(views, known)
             surprise = combination.with_known(surprise, own)
-        scores, calibration = self._judged(training, combination, out, learned.by_row(-surprise))
+        scores, calibration = self._calibration_scores(training, combination, out, learned.by_row(-surprise))
         offset = calibration.quantile(scores[calibration.rows], 1.0 - self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
@@ -337,7 +332,7 @@ class AutoDetector(Detector):
             **{"calibration_masses": None, **calibrated},
         )
 
-    def _judged(
+    def _calibration_scores(
         self, training: Training, combination: Combination, out: BoolArray, left_out: FloatArray
     ) -> tuple[FloatArray, Calibration]:
         """Return the scores of rows that were given, (n_rows,), NaN of those that do not judge, and what these say.
@@ -393,7 +388,7 @@ class AutoDetector(Detector):
             classifier,
             view.of(training.X[rows]),
             view.of(training.outliers),
-            np.where(drawn_of_units(numbers, CLASSIFIED, generator), masses, 0.0),
+            np.where(drawn_of_units(numbers, 2000, generator), masses, 0.0),
             units=numbers,
             stays=training.stays if groups is None else np.zeros(len(rows)),
             keys=(keys, _keys(training.outliers)),
@@ -419,21 +414,22 @@ class AutoDetector(Detector):
         # Of two views one has ranks, which no few rows make.
         return False
 
-    def _few(self, training: Training) -> str:
+    def _few_rows_warning(self, training: Training) -> str:
         if not isinstance(training, Drawn):
-            return super()._few(training) or self._less_than_asked(training)
+            return super()._few_rows_warning(training) or self._recall_warning(training)
         # The others put the threshold.
         weights = training.sample.source.weights
         if weights is None or self.calibration == "training":
             return ""
-        return too_uneven(np.delete(weights, training.sample.numbers), self.recall)
+        return uneven_weights_warning(np.delete(weights, training.sample.numbers), self.recall)
 
-    def _less_than_asked(self, training: Training) -> str:
+    def _recall_warning(self, training: Training) -> str:
         """Return a warning where even the lowest left-out score misses the recall, or nothing.
 
         1 / (n + 1) of new rows are to lie below it.
         """
-        n, what = training.n_alone, "sample" if training.groups is None else "group"
+        groups = training.groups
+        n, what = (len(training.distinct.weights), "sample") if groups is None else (groups.count, "group")
         most = n / (n + 1)
         if self.calibration == "training" or self.recall <= most:
             return ""
@@ -443,7 +439,7 @@ class AutoDetector(Detector):
             f"{what}s."
         )
 
-    def _known_twice(self, training: Training) -> str:
+    def _known_outliers_warning(self, training: Training) -> str:
         if training.outliers is None:
             return ""
         n = int(np.isin(_keys(training.outliers), training.distinct.keys).sum())
@@ -451,10 +447,10 @@ class AutoDetector(Detector):
         return f"Rows of X, which count as positives, equal {counted(n, 'known outlier')}: {remedy}." if n else ""
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
+        return checked_rows(self, X, reset=reset, least=10, accept_sparse=accept_sparse)
 
 
-def _called(scaling: Any) -> str:
+def _scaling_name(scaling: Any) -> str:
     return "as they are" if scaling is None else "as normal scores" if hasattr(scaling, "scores_") else "standardised"
 
 

@@ -24,20 +24,10 @@ from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import distinct_rows, groups_of
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
+from slabsvm.fitted.sources import FOLDS
 from slabsvm.fitted.training import Training
-from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
 from slabsvm.runtime.sklearn_private import HasMethods
-
-# Positives are left out in 10 parts, and fewer than 200 in 20.
-FOLDS, OF_FEW, FEW = 10, 20, 200
-# Extra trees, by default.
-N_TREES = 100
-LEAST_LEAF = 2
-# At most this product of rows and trees is scored at once.
-TOGETHER = 2**18
-# Rows that tell what is usual.
-USUAL_ROWS = 64
-LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -84,7 +74,8 @@ class Trees:
     def __call__(self, X: Any) -> FloatArray:
         """Return the mean share of positives in the leaves of each row, (n,)."""
         found, n_trees = np.empty(X.shape[0]), len(self.roots)
-        for rows in pieces(X.shape[0], max(n_trees, X.shape[1]), TOGETHER):
+        # At most 2^18 pairs of a row and a tree are scored at once.
+        for rows in pieces(X.shape[0], max(n_trees, X.shape[1]), 2**18):
             some = _single(dense(X[rows]))
             at = np.tile(self.roots, len(some))
             going = np.arange(len(at))
@@ -122,14 +113,14 @@ class OutlierClassifier(BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn positives (y = 1) and outliers (y = -1), of one weight in all where the classifier takes weights."""
-        self._learn(X, y, sample_weight)
+        self.learn(X, y, sample_weight)
         good = X[np.asarray(y) == 1]
         self.typical_ = np.zeros(X.shape[1]) if sp.issparse(X) else np.median(good, axis=0).astype(np.float64)
-        self.usual_ = self._gained(good[:USUAL_ROWS]).mean(axis=0)
+        self.usual_ = self._gained(good[:64]).mean(axis=0)
         self.reference_ = float(np.median(self.score_samples(good)))
         return self
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit but for what explanations need."""
         y, weights = np.asarray(y), np.ones(len(y)) if sample_weight is None else np.array(sample_weight)
         for label in (-1, 1):
@@ -150,9 +141,10 @@ class OutlierClassifier(BaseEstimator):
     def score_samples(self, X: Any) -> FloatArray:
         """Return how sure the classifier is that each row is no outlier, shape (n_samples,)."""
         check_is_fitted(self)
-        return _said(self.classifier_, _single(X)) if self.trees_ is None else self.trees_(X)
+        return _confidence(self.classifier_, _single(X)) if self.trees_ is None else self.trees_(X)
 
-    def _explanation(self, X: Any) -> Explanation:
+    def explanation(self, X: Any) -> Explanation:
+        """Return what each feature adds to the scores of rows."""
         return of_distances(self._gained(X), self.usual_, self.score_samples(X), reference=self.reference_)
 
     def _gained(self, X: Any) -> FloatArray:
@@ -207,7 +199,7 @@ def left_out(
             kept = np.where(out, stays, 1.0)
             known = ~np.isin(keys[1], keys[0][kept == 0])
             with warnings.catch_warnings(action="ignore"):
-                model = learned(clone(detector)._learn, kept, known if known.any() else every)
+                model = learned(clone(detector).learn, kept, known if known.any() else every)
             scores[out] = model.score_samples(rows[out])
         done()
     learned(detector.fit, np.ones(len(scores)), every)
@@ -231,8 +223,8 @@ def drawn_of_units(units: IndexArray, most: int, generator: np.random.Generator)
 
 
 def n_folds(units: IndexArray) -> int:
-    """Return in how many parts positives are left out."""
-    return OF_FEW if len(units) <= FEW else FOLDS
+    """Return in how many parts positives are left out: up to 200 in twice as many."""
+    return 2 * FOLDS if len(units) <= 200 else FOLDS
 
 
 def labelled(estimator: Detector, rows: Any, name: str) -> Any:
@@ -285,14 +277,14 @@ def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]
     is_positive = (y == 1).astype(np.float64)[:, None]
     with config_context(skip_parameter_validation=True, assume_finite=True):
         return [
-            ExtraTreeRegressor(min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=int(one)).fit(
+            ExtraTreeRegressor(min_samples_leaf=2, max_features=0.5, random_state=int(one)).fit(
                 rows, is_positive, sample_weight=weights, check_input=False
             )
-            for one in np.random.default_rng(seed).integers(2**31 - 1, size=N_TREES)
+            for one in np.random.default_rng(seed).integers(2**31 - 1, size=100)
         ]
 
 
-def _said(classifier: Any, X: Any) -> FloatArray:
+def _confidence(classifier: Any, X: Any) -> FloatArray:
     """Return how sure a fitted classifier of -1 and 1 is of 1, (n,)."""
     if hasattr(classifier, "decision_function"):
         return np.asarray(classifier.decision_function(X), dtype=np.float64)
@@ -304,7 +296,7 @@ def _said(classifier: Any, X: Any) -> FloatArray:
     )
 
 
-def _single(X: Any) -> AnyFloatArray:
-    """Return rows as scikit-learn's trees take them: float32, and finite."""
-    single: AnyFloatArray = X.astype(np.float32) if sp.issparse(X) else np.clip(X, -LARGEST, LARGEST).astype(np.float32)
-    return single
+def _single(X: Any) -> Any:
+    """Return rows, (n, d) dense or sparse, as scikit-learn's trees take them: float32, and dense ones finite."""
+    largest = float(np.finfo(np.float32).max)
+    return (X if sp.issparse(X) else np.clip(X, -largest, largest)).astype(np.float32)

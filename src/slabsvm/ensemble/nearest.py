@@ -14,22 +14,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, dense, pieces
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import nearest_of
 
-# Differences that are held at once, in bytes; and pairs of a row and a sample between two answers to Ctrl-C.
-BLOCK_BYTES, PAIRS = 2**24, 2 * 10**8
 # Features are taken to be no larger, so that squared distances are finite.
 FARTHEST = 1e150
-# The centre is the median of 256 samples.
-CENTRAL = 256
-# Groups of at most 64 samples are searched together, with as many more neighbours.
-SMALL_GROUP = 64
 
 
 @dataclass(frozen=True)
-class Found:
+class Neighbours:
     """The nearest samples of some rows, the nearest first.
 
     Attributes
@@ -66,7 +60,7 @@ class Found:
             sums += np.minimum(self.copies, k) * own
         return np.asarray(sums / np.maximum(weights.sum(axis=1) + np.minimum(self.copies, k), 1.0))
 
-    def means_without(self, k: int, others: Found) -> FloatArray:
+    def means_without(self, k: int, others: Neighbours) -> FloatArray:
         """Return the mean distance of others' nearest, (n, k'), from their own k nearest, but for the row itself.
 
         self is of samples, and so is others, whose row i is sample i.
@@ -80,12 +74,12 @@ class Found:
             found[:, place] = np.where(is_own.any(axis=1), more[near] - own, sums[near]) / k
         return found
 
-    def at(self, distances: FloatArray) -> Found:
+    def at(self, distances: FloatArray) -> Neighbours:
         """Return the same samples, at other distances, the nearest first."""
         distances = np.where(self.taken > 0, distances, np.inf)
         order = np.argsort(distances, axis=1, kind="stable")
         near, taken = np.take_along_axis(self.near, order, axis=1), np.take_along_axis(self.taken, order, axis=1)
-        return Found(np.take_along_axis(distances, order, axis=1), near, taken, self.copies)
+        return Neighbours(np.take_along_axis(distances, order, axis=1), near, taken, self.copies)
 
 
 @dataclass(frozen=True)
@@ -101,30 +95,31 @@ class Nearest:
         rows = samples if sp.issparse(samples) else np.ascontiguousarray(samples)
         return cls(rows.astype(np.float64, copy=False), counts)
 
-    def of_rows(self, X: Any, k: int) -> Found:
+    def of_rows(self, X: Any, k: int) -> Neighbours:
         """Return the k nearest samples of new rows, (n, d)."""
         n = X.shape[0]
-        return self._found(X, k, np.full(n, -1), np.arange(len(self.counts)), copies=np.zeros(n), more=0)
+        return self._neighbours(X, k, np.full(n, -1), np.arange(len(self.counts)), copies=np.zeros(n), more=0)
 
-    def of_samples(self, k: int) -> Found:
+    def of_samples(self, k: int) -> Neighbours:
         """Return the k nearest other samples of each sample: a copy of it stays where there is one."""
         every = np.arange(len(self.counts))
-        return self._found(self.samples, k, every, every, copies=self.counts - 1.0, more=1)
+        return self._neighbours(self.samples, k, every, every, copies=self.counts - 1.0, more=1)
 
-    def of_groups(self, X: Any, k: int, of_rows: IndexArray, of_samples: IndexArray) -> Found:
+    def of_groups(self, X: Any, k: int, of_rows: IndexArray, of_samples: IndexArray) -> Neighbours:
         """Return the k nearest samples of rows of these groups, (n,), that are of no row of their own, (m,)."""
         n, sizes = X.shape[0], np.bincount(np.maximum(of_samples, 0), of_samples >= 0, minlength=int(of_rows.max()) + 1)
         parts, places = [], []
-        small = sizes[of_rows] <= SMALL_GROUP
+        # Groups of at most 64 samples are searched together, with as many more neighbours.
+        small = sizes[of_rows] <= 64
         if small.any():
             rows = np.flatnonzero(small)
             most = int(sizes[of_rows[rows]].max())
-            parts.append(self._found(X[rows], k, of_rows[rows], of_samples, copies=np.zeros(len(rows)), more=most))
+            parts.append(self._neighbours(X[rows], k, of_rows[rows], of_samples, copies=np.zeros(len(rows)), more=most))
             places.append(rows)
         for group in np.unique(of_rows[~small]):
             rows, others = np.flatnonzero(of_rows == group), np.flatnonzero(of_samples != group)
             found = Nearest(self.samples[others], self.counts[others]).of_rows(X[rows], k)
-            parts.append(Found(found.distances, others[found.near], found.taken, found.copies))
+            parts.append(Neighbours(found.distances, others[found.near], found.taken, found.copies))
             places.append(rows)
         order = np.argsort(np.concatenate(places))
         width = max(one.near.shape[1] for one in parts)
@@ -135,15 +130,15 @@ class Nearest:
 
         distances = joined((one.distances for one in parts), np.inf)
         near, taken = joined((one.near for one in parts), 0), joined((one.taken for one in parts), 0)
-        return Found(distances, near, taken, np.zeros(n))
+        return Neighbours(distances, near, taken, np.zeros(n))
 
-    def by_feature(self, X: Any, found: Found, k: int, *, further: int = 0) -> FloatArray:
+    def by_feature(self, X: Any, found: Neighbours, k: int, *, further: int = 0) -> FloatArray:
         """Return rows' mean squared distance from their k nearest rows, after some samples, by feature, (n, d)."""
         total, shares = np.zeros(X.shape), found.weights(k)
         shares[:, :further] = 0.0
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
         largest = FARTHEST**2 / X.shape[1]
-        for rows, near, apart in self._apart(X, found.near):
+        for rows, near, apart in self._differences(X, found.near):
             with np.errstate(over="ignore"):
                 squares = np.minimum(np.square(apart), largest)
             total[rows] = np.einsum("ijk,ij->ik", squares, shares[rows][:, : near.shape[1]])
@@ -151,18 +146,21 @@ class Nearest:
 
     @cached_property
     def _centred(self) -> tuple[Any, FloatArray]:
-        """The samples less their centre, which is the median of some; sparse ones as they are, bounded."""
+        """The samples less their centre, which is the median of the first 256; sparse ones as they are, bounded."""
         if sp.issparse(self.samples):
             return _bounded(self.samples), np.zeros(1)
-        centre = np.median(self.samples[:CENTRAL], axis=0)
+        centre = np.median(self.samples[:256], axis=0)
         return np.clip(self.samples - centre, -FARTHEST, FARTHEST), centre
 
-    def _found(self, X: Any, k: int, own: IndexArray, labels: IndexArray, *, copies: FloatArray, more: int) -> Found:
+    def _neighbours(
+        self, X: Any, k: int, own: IndexArray, labels: IndexArray, *, copies: FloatArray, more: int
+    ) -> Neighbours:
         """Return the k nearest samples of rows, but those whose label, (m,), is a row's own, (n,): at most k."""
         m, n = len(self.counts), X.shape[0]
         wanted, width = min(k, m), min(k + more, m)
         near, squares = np.empty((n, width), dtype=np.intp), np.empty((n, width))
-        for some in pieces(n, m, PAIRS):
+        # 2e8 pairs of a row and a sample between two answers to Ctrl-C.
+        for some in pieces(n, m, 2 * 10**8):
             near[some], squares[some] = self._nearest(X[some], width)
         squares[(own[:, None] == labels[near]) & (own[:, None] >= 0)] = np.inf
         order = np.lexsort((near, squares), axis=1)[:, :wanted]
@@ -170,7 +168,7 @@ class Nearest:
         distances = np.minimum(np.sqrt(squares), FARTHEST)
         distances[np.isinf(squares) & (own[:, None] >= 0)] = np.inf
         taken = np.where(distances < np.inf, self.counts[near], 0.0)
-        return Found(distances, near, taken, copies)
+        return Neighbours(distances, near, taken, copies)
 
     def _nearest(self, X: Any, width: int) -> tuple[IndexArray, FloatArray]:
         """Return the numbers of the nearest samples of rows, and the squares of their distances, (r, width) each."""
@@ -181,15 +179,17 @@ class Nearest:
         rows = np.clip(dense(X).astype(np.float64, copy=False) - centre, -FARTHEST, FARTHEST)
         near = nearest_of(np.ascontiguousarray(rows), samples, width)
         squares = np.empty(near.shape)
-        for some, _, apart in self._apart(rows, near, samples):
+        for some, _, apart in self._differences(rows, near, samples):
             with np.errstate(over="ignore"):
                 squares[some] = np.einsum("ijk,ijk->ij", apart, apart)
         return near, squares
 
-    def _apart(self, X: Any, near: IndexArray, samples: Any = None) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
+    def _differences(
+        self, X: Any, near: IndexArray, samples: Any = None
+    ) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
         """Give stretches of rows with their differences, (r, k, d), from the samples near them."""
         samples = self.samples if samples is None else samples
-        for rows in pieces(len(near), 8 * X.shape[1] * near.shape[1], BLOCK_BYTES):
+        for rows in pieces(len(near), 8 * X.shape[1] * near.shape[1], STEP_BYTES):
             some = near[rows]
             of_samples = dense(samples[some.ravel()]).reshape(*some.shape, -1)
             with np.errstate(over="ignore"):

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Detector, fit_with_groups, parameters
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.ensemble.nearest import Nearest
 from slabsvm.ensemble.scales import refuse_scales
 from slabsvm.fitted.explanation import Explanation, of_distances
@@ -126,10 +125,7 @@ class NeighboursDetector(Detector):
             of_rows = training.by_row(-found.mean(k))
         calibration = training.calibration(~np.isnan(of_rows), held_out=bool(out.any()))
         scores = of_rows[calibration.rows]
-        if self.calibration == "training":
-            offset = weighted_quantile(scores, calibration.masses, self.nu)
-        else:
-            offset = calibration.quantile(scores, self.nu)
+        offset = self._threshold(calibration, scores, self.nu)
         rounding = rounding_of(abs(offset))
         return NeighboursModel(
             offset=offset - rounding,

@@ -20,12 +20,10 @@ from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import atomic
 
-# The share of the largest readings that give the tail its unit, and their least number: two can be one by chance.
-TAIL, FEWEST = 0.1, 5
 # Readings that differ by this share of themselves are one: rows that repeat a learned one differ by rounding.
 TIE = 1e-9
-# Tails are no shorter than this share of the readings, and an excess is no larger than LARGEST in float32, too.
-ALIKE, LARGEST = 1e-6, 1e30
+# No excess of a reading over the largest, in units of the tail, is larger: it is finite in float32, too.
+LARGEST_EXCESS = 1e30
 
 
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -175,9 +173,11 @@ class Surprise:
         order = np.argsort(readings, kind="stable")
         ordered = readings[order]
         rows = np.concatenate([[0.0], np.cumsum(masses[order][::-1])])
-        n_high = max(1, int(TAIL * len(ordered)), min(FEWEST, len(ordered) // 3))
+        # The largest tenth give the tail its unit, of five readings at least: two can be one by chance.
+        n_high = max(1, int(0.1 * len(ordered)), min(5, len(ordered) // 3))
         unit = float(np.mean(ordered[-n_high:] - ordered[-n_high]))
-        least = max(least, ALIKE * float(np.abs(ordered).max()), float(np.finfo(np.float32).tiny))
+        # Tails are no shorter than this share of the readings.
+        least = max(least, 1e-6 * float(np.abs(ordered).max()), float(np.finfo(np.float32).tiny))
         return cls(ordered, rows * (worth / rows[-1]), max(unit, least))
 
     def __call__(self, readings: FloatArray) -> FloatArray:
@@ -200,4 +200,4 @@ class Surprise:
 
     def _beyond(self, readings: FloatArray, last: float) -> FloatArray:
         with np.errstate(over="ignore"):
-            return np.asarray(np.log1p(np.minimum(np.maximum(readings - last, 0.0) / self.unit, LARGEST)))
+            return np.asarray(np.log1p(np.minimum(np.maximum(readings - last, 0.0) / self.unit, LARGEST_EXCESS)))

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.ensemble.known import OutlierClassifier
-from slabsvm.ensemble.nearest import BLOCK_BYTES, Found, Nearest
+from slabsvm.ensemble.nearest import Nearest, Neighbours
 from slabsvm.ensemble.ranks import Surprise
 from slabsvm.ensemble.scales import scalings_of, viewed
 from slabsvm.ensemble.unlearned import distances_without_own
@@ -27,26 +27,20 @@ from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model
 from slabsvm.fitted.training import Training, refuse_what_is_not_finite
 from slabsvm.kernels.expansion import TYPICAL_ROWS
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
-# How many nearest rows are read; those of the local ratio, and of what surrounds a row; and how the readings count.
+# The mean distance is of the 20 nearest rows; a local ratio compares the 5 nearest with the 10 nearest of their own.
+# WEIGHTS says how much each of the three readings counts.
 NEAREST, FEW, AROUND = 20, 5, 10
 WEIGHTS = np.array([1.0, 1.0, 0.5])
-# What a reading says of a row that it rejects, and a classifier of known outliers.
-SAYS = ("far from all rows", "far from its surroundings", "looser than its surroundings")
-LIKE_KNOWN = "like known outliers"
-# Both means of a ratio are larger by this share of the usual distance, so that rows which repeat have a ratio.
-LEAST_RATIO = 1e-6
-# The surprise of a usual row: half of all have a larger one.
-USUAL = float(np.log(2.0))
 # The mean surprise of positives. A row that a classifier takes for more normal is only unlike the known outliers: what
 # is opposite to all of them would be the most normal of all. Letters that nobody labelled have an AUROC
 # of .891 and .882 so with ten and 25 labels, and .879 and .860 without it; tables gain .002 to .005 less.
 LEAST_SURPRISE = 1.0
-# A reason names the median of this many of the nearest rows, among this many learned ones at random. On the tables of
+# A reason names the median of this number of the nearest rows, among 1,000 learned ones at random. On the tables of
 # benchmarks/explain.py 3 to 9 rows are as near to the truth, in either view; of 4,000 rows they are 4 % nearer.
-OF_MEDIAN, AMONG = 5, 1000
+OF_MEDIAN = 5
 
 
 @dataclass(frozen=True)
@@ -78,34 +72,37 @@ class View:
             local = np.zeros(len(nearest.counts))
             local[groups.samples] = found.mean(AROUND)
             own, around = np.zeros(len(rows)), local[found.near]
+        # Both means of a ratio are larger by this share of the usual distance, so that rows which repeat have a ratio.
         # Scaled features have a unit, also where all rows repeat.
-        unit = float(np.finfo(np.float32).tiny) if scaling is None else LEAST_RATIO
-        least = max(LEAST_RATIO * float(local.mean()), unit)
-        readings = _read(found, around, own, least)
+        share = 1e-6
+        unit = float(np.finfo(np.float32).tiny) if scaling is None else share
+        least = max(share * float(local.mean()), unit)
+        readings = _readings(found, around, own, least)
         worth = training.calibration(training.weights > 0).worth
         surprises = [Surprise.of(reading, masses, worth, least=unit) for reading in readings.T]
-        said = [one.of_learned(reading) for one, reading in zip(surprises, readings.T, strict=True)]
-        return cls(scaling, nearest, local, least, surprises), np.column_stack(said) @ WEIGHTS / WEIGHTS.sum()
+        own_surprises = [one.of_learned(reading) for one, reading in zip(surprises, readings.T, strict=True)]
+        return cls(scaling, nearest, local, least, surprises), np.column_stack(own_surprises) @ WEIGHTS / WEIGHTS.sum()
 
     def of(self, X: Any) -> Any:
         """Return validated rows as the view has them."""
         return viewed(self.scaling, X)
 
-    def said(self, rows: Any) -> FloatArray:
+    def surprises_of(self, rows: Any) -> FloatArray:
         """Return the surprise of each reading of the view's rows, (n, 3)."""
         return self._surprises(self.nearest.of_rows(rows, NEAREST))
 
-    def _surprises(self, found: Found) -> FloatArray:
-        readings = _read(found, self.local[found.near], None, self.least)
+    def _surprises(self, found: Neighbours) -> FloatArray:
+        readings = _readings(found, self.local[found.near], None, self.least)
         return np.column_stack([one(reading) for one, reading in zip(self.surprises, readings.T, strict=True)])
 
     def explanation(self, rows: Any) -> Explanation:
         """Return what each feature adds to minus the mean surprise of the view's rows."""
         found = self.nearest.of_rows(rows, NEAREST)
-        said, parts = self._surprises(found), list[Explanation]()
+        # Half of all rows have a larger surprise than log 2.
+        surprises, parts, reference = self._surprises(found), list[Explanation](), -float(np.log(2.0))
         for place, k in enumerate((1, NEAREST, FEW)):
             apart = self.nearest.by_feature(rows, found, k)
-            one = of_distances(apart, self._typical[place], -said[:, place], reference=-USUAL)
+            one = of_distances(apart, self._typical[place], -surprises[:, place], reference=reference)
             parts.append(one.times(WEIGHTS[place] / WEIGHTS.sum()))
         return reduce(Explanation.plus, parts)
 
@@ -117,7 +114,7 @@ class View:
         return [self.nearest.by_feature(rows, found, k + 1, further=1).mean(axis=0) for k in (1, NEAREST, FEW)]
 
 
-def _read(found: Found, around: FloatArray, own: FloatArray | None, least: float) -> FloatArray:
+def _readings(found: Neighbours, around: FloatArray, own: FloatArray | None, least: float) -> FloatArray:
     """Return the readings of rows, (n, 3), given the mean distances of what is near, (n, k), and of rows' copies."""
     ratio = (found.mean(FEW) + least) / (found.mean(AROUND, around, own) + least)
     return np.column_stack([found.mean(1), found.mean(NEAREST), ratio])
@@ -131,13 +128,13 @@ class Known:
     surprise: Surprise
     share: float
 
-    def said(self, rows: Any) -> FloatArray:
+    def surprise_of(self, rows: Any) -> FloatArray:
         """Return the surprise of how unsure the classifier is that rows are no outliers, (n,)."""
         return no_less(self.surprise(-self.classifier.score_samples(rows)))
 
     def explanation(self, rows: Any) -> Explanation:
         """Return what each feature adds to minus the surprise."""
-        found = self.classifier._explanation(rows)
+        found = self.classifier.explanation(rows)
         return found.carried_over(-no_less(self.surprise(-found.decisions)), -LEAST_SURPRISE)
 
 
@@ -157,8 +154,10 @@ class Combination:
         """Return the scores; rows that are not finite are refused."""
         refuse_what_is_not_finite(X)
         rows = [view.of(X) for view in self.views]
-        surprise = np.mean([view.said(of) @ WEIGHTS for view, of in zip(self.views, rows, strict=True)], axis=0)
-        return -self.with_known(surprise / WEIGHTS.sum(), None if self.known is None else self.known.said(rows[-1]))
+        views = zip(self.views, rows, strict=True)
+        surprise = np.mean([view.surprises_of(of) @ WEIGHTS for view, of in views], axis=0)
+        of_known = None if self.known is None else self.known.surprise_of(rows[-1])
+        return -self.with_known(surprise / WEIGHTS.sum(), of_known)
 
     def with_known(self, surprise: FloatArray, of_known: FloatArray | None) -> FloatArray:
         """Return mean surprises with what a classifier of known outliers says, (n,)."""
@@ -169,11 +168,12 @@ class Combination:
     def outlier_to(self, X: Any, alpha: float) -> list[list[str]]:
         """Return for each row which readings give it a p-value of at most alpha in a view, in words."""
         rows = [view.of(X) for view in self.views]
-        said = np.max([view.said(of) for view, of in zip(self.views, rows, strict=True)], axis=0)
-        names = [*SAYS]
+        largest = np.max([view.surprises_of(of) for view, of in zip(self.views, rows, strict=True)], axis=0)
+        reasons = ["far from all rows", "far from its surroundings", "looser than its surroundings"]
         if self.known is not None:
-            said, names = np.column_stack([said, self.known.said(rows[-1])]), [*SAYS, LIKE_KNOWN]
-        return [[name for name, one in zip(names, row, strict=True) if one >= -np.log(alpha)] for row in said]
+            largest = np.column_stack([largest, self.known.surprise_of(rows[-1])])
+            reasons.append("like known outliers")
+        return [[name for name, one in zip(reasons, row, strict=True) if one >= -np.log(alpha)] for row in largest]
 
     def explanation(self, X: Any) -> Explanation:
         """Return what each feature adds to the scores; a view takes each feature by itself."""
@@ -194,7 +194,7 @@ class Combination:
         view = self.views[-1]
         if view.scaling is None:
             return np.full(X.shape[0], np.nan)
-        samples, counts = view.nearest.samples[:AMONG], view.nearest.counts[:AMONG]
+        samples, counts = view.nearest.samples[:1000], view.nearest.counts[:1000]
         own = [feature] if gap is None else [feature, gap]
         others = np.setdiff1d(np.flatnonzero(np.ptp(samples, axis=0)), own)
         order = np.argsort(samples[:, feature], kind="stable")
@@ -205,7 +205,7 @@ class Combination:
         values, near, counts = samples[order, feature], samples[np.ix_(order, others)], counts[order]
         rows = np.clip(view.of(X)[:, others], near.min(axis=0), near.max(axis=0))
         medians, n_near = np.zeros(X.shape), min(OF_MEDIAN, len(near))
-        for some in pieces(len(rows), 8 * len(near), BLOCK_BYTES):
+        for some in pieces(len(rows), 8 * len(near), STEP_BYTES):
             squares = cdist(rows[some], near, "sqeuclidean")
             nearest = np.argpartition(squares, n_near - 1, axis=1)[:, :n_near]
             found = np.take_along_axis(squares, nearest, axis=1)

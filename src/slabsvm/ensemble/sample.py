@@ -11,12 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slabsvm.data.passes import Rows, Source
+from slabsvm.data.passes import Source
 from slabsvm.fitted.training import Training, refuse_what_is_not_finite
-from slabsvm.runtime.arrays import FloatArray, IndexArray
-
-# So many rows are learned at least of more than may be, where as many may be.
-LEAST_LEARNED = 10_000
+from slabsvm.runtime.arrays import FloatArray, IndexArray, Rows
 
 
 @dataclass(frozen=True)
@@ -63,5 +60,8 @@ class Drawn(Training):
 
 
 def n_learned(n: int, most: int) -> int:
-    """Return how many of n rows, which are more than most, are learned: time grows with their product."""
-    return max(min(most, LEAST_LEARNED), most * most // n)
+    """Return how many of n rows, which are more than most, are learned: time grows with their product.
+
+    10,000 at least, or most, if that is less.
+    """
+    return max(min(most, 10_000), most * most // n)

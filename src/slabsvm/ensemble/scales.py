@@ -12,11 +12,6 @@ from slabsvm.ensemble.ranks import NormalScores
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, dense
 
-# The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
-SQUARED = (1e-150, 1e150)
-# A change of a constant feature by this share of it, or by this where it is 0, is one standard deviation.
-CONSTANT = 1e-6
-
 
 def scalings_of(training: Training) -> list[Any]:
     """Return the scales of training rows; sparse ones have None."""
@@ -44,8 +39,10 @@ def are_counts(training: Training) -> bool:
 
 def constants_unit(values: FloatArray) -> FloatArray:
     """Return the unit of features that are these constants: a change of any size is many of it."""
-    sizes = CONSTANT * np.abs(values.astype(np.float64))
-    return np.where(sizes > 0, np.maximum(sizes, np.finfo(np.float64).tiny), CONSTANT)
+    # A change by this share of a constant, or by this where it is 0, is one standard deviation.
+    share = 1e-6
+    sizes = share * np.abs(values.astype(np.float64))
+    return np.where(sizes > 0, np.maximum(sizes, np.finfo(np.float64).tiny), share)
 
 
 def refuse_scales(samples: Any) -> None:
@@ -53,7 +50,8 @@ def refuse_scales(samples: Any) -> None:
     low, high = (dense(end(axis=0)).astype(np.float64).ravel() for end in (samples.min, samples.max))
     spread = high / 2 - low / 2
     spread = spread[spread > 0]
-    if len(spread) and not (SQUARED[0] < spread.min() and spread.max() < SQUARED[1]):
+    # Between these its square, and a sum of a million squares, are in float64.
+    if len(spread) and not (spread.min() > 1e-150 and spread.max() < 1e150):
         raise ValueError(
             f"Features vary by {2 * spread.min():.3g} to {2 * np.minimum(spread.max(), 8e307):.3g}. The squares of "
             "such numbers overflow or underflow float64, so there are no distances. Divide them by powers of ten."

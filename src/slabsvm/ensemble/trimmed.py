@@ -36,10 +36,6 @@ from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples, _safe_indexing
 
-# The share of rows that the judge may leave outside: it is to know what most rows are like.
-JUDGED_OUTSIDE = 0.5
-HALF = 0.5
-
 
 @parameters
 class TrimmedDetector(OutlierMixin, Wrapping):
@@ -124,7 +120,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             )
         X = self._table(X, reset=True)
         n = _num_samples(X)
-        known = _marked(outlier_rows, n)
+        known = _mask_of(outlier_rows, n)
         n_known = int(np.count_nonzero(known))
         count = max(int(whole_up(self.trim * n)), n_known)
         if n - count < 2:
@@ -136,7 +132,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         # Where the judge puts thresholds of its own does not matter.
         with silenced(FitWarning):
             for done in range(1, self.max_rounds + 1):
-                judge, found, _ = _without_themselves(clone(self._judge), X, learned)
+                judge, found, _ = _fitted_with_decisions(clone(self._judge), X, learned)
                 earlier, learned = learned, ~known
                 # Rows that score alike are ordered by what is in them.
                 model, rows = final_estimator(judge, X)
@@ -146,7 +142,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
                 if (learned == earlier).all():
                     break
         self.trimmed_: IndexArray = np.flatnonzero(~learned)
-        self.estimator_, decisions, own = _without_themselves(clone(self._detector), X, learned)
+        self.estimator_, decisions, own = _fitted_with_decisions(clone(self._detector), X, learned)
         asked = float((decisions[learned & own] >= 0).mean())
         # Learned rows with a decision in the detector's own unit stand for all learned ones.
         weights = np.where(learned, np.count_nonzero(learned) / np.count_nonzero(learned & own), 1.0)[~known & own]
@@ -170,7 +166,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     def _judge(self) -> Any:
         if self.judge is not None:
             return self.judge
-        smooth = OneClassSVM(gamma="scale", nu=JUDGED_OUTSIDE)
+        # It may leave half of the rows outside: it is to know what most rows are like.
+        smooth = OneClassSVM(gamma="scale", nu=0.5)
         detector = self._detector
         return Pipeline([*detector.steps[:-1], ("judge", smooth)]) if isinstance(detector, Pipeline) else smooth
 
@@ -181,7 +178,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         return np.asarray(explanation_of(self.estimator_, X).less(self.offset_).shares)
 
 
-def _marked(rows: Any, n: int) -> BoolArray:
+def _mask_of(rows: Any, n: int) -> BoolArray:
     """Return which of n rows are named by their numbers, (n,)."""
     marked, numbers = np.zeros(n, dtype=bool), np.asarray([] if rows is None else rows)
     whole = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not len(numbers))
@@ -191,7 +188,7 @@ def _marked(rows: Any, n: int) -> BoolArray:
     return marked
 
 
-def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any, FloatArray, BoolArray]:
+def _fitted_with_decisions(detector: Any, X: Any, learned: BoolArray) -> tuple[Any, FloatArray, BoolArray]:
     """Return a detector fitted to some rows, each row's decision without itself, (n,), and whether that is its own.
 
     Of an SVM that has learned more than 2,000 rows most have no left-out scores: each half of them has its decisions by
@@ -206,7 +203,7 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
     )
     known = ~np.isnan(decisions)
     if not known.all():
-        first = np.random.default_rng(0).random(len(rows)) < HALF
+        first = np.random.default_rng(0).random(len(rows)) < 0.5
         for half in (first, ~first):
             asked = rows[~half & ~known[rows]]
             model = clone(detector).fit(_safe_indexing(X, rows[half]))

@@ -14,10 +14,10 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm.ensemble.nearest import BLOCK_BYTES, FARTHEST
+from slabsvm.ensemble.nearest import FARTHEST
 from slabsvm.ensemble.scales import constants_unit, masses_of
 from slabsvm.fitted.training import Training
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, pieces
 
 # All others weigh at least this share of the whole: what is left beside a greater weight is rounding.
 LEAST_REST = 1e-9
@@ -34,7 +34,7 @@ def distances_without_own(scaling: Any, training: Training, near: IndexArray) ->
     view = kind(X, weights, leaves)
     squares = np.empty(near.shape)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        for rows in pieces(len(near), 8 * X.shape[1] * near.shape[1], BLOCK_BYTES):
+        for rows in pieces(len(near), 8 * X.shape[1] * near.shape[1], STEP_BYTES):
             apart = np.clip(view.apart(rows, near[rows]), -FARTHEST, FARTHEST)
             squares[rows] = np.einsum("ijk,ijk->ij", apart, apart)
     return np.minimum(np.sqrt(squares), FARTHEST)

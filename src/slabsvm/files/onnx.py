@@ -361,7 +361,7 @@ def _of_view(view: readings.View, rows: _Tensor) -> Any:
 def _surprise(found: ranks.Surprise, reading: Any) -> Any:
     """Return what a `Surprise` gives readings, (n,)."""
     above = _flat(_reached(_column(np.abs(reading) * ranks.TIE - reading), [-found.readings[::-1]]))
-    excess = np.minimum(np.maximum(reading - found.readings[-1], 0.0) / found.unit, ranks.LARGEST)
+    excess = np.minimum(np.maximum(reading - found.readings[-1], 0.0) / found.unit, ranks.LARGEST_EXCESS)
     return np.log(1.0 + excess) - _take(np.log((1.0 + found.rows) / (1.0 + found.rows[-1])), above)
 
 
@@ -407,7 +407,7 @@ def _exponents(kernel: rbf.RBF, samples: FloatArray, rows: _Tensor) -> Any:
     centre, root = 0.0 if kernel.centre is None else kernel.centre, 2.0 * np.sqrt(0.5 * kernel.gamma)
     others, scaled = (samples - centre) * root, (rows - centre) * root
     squares = -0.5 * _row_squares(scaled)
-    is_near = _column(squares >= -rbf.FARTHEST * FINITE)
+    is_near = _column(squares >= -rbf.INFINITELY_FAR * FINITE)
     products = _where(is_near, scaled, 0.0) @ others.T - 0.5 * np.square(others).sum(axis=1)
     return np.minimum(products + _where(is_near, _column(squares), -np.inf), 0.0)
 

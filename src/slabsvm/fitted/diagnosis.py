@@ -17,21 +17,10 @@ from collections.abc import Callable
 import numpy as np
 
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import GapScale, Solution, Status
 from slabsvm.fitted.model import Solved, Unseen, rounding_of
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-
-# The number of samples, the first in their random order, that are checked for others that reach them.
-CHECKED = 1000
-# Lengths k(x, x) that differ by less than this share are one length.
-SAME_LENGTH = 1e-6
-# A gap of more than this share of what the samples' differences can do to an objective has told none of them apart.
-UNRESOLVED = 0.1
-# The share that an advised tolerance leaves.
-RESOLVED = 1e-3
-# The number of samples from which the variance is estimated.
-SAMPLED = 300
 
 
 def planes_outside(
@@ -59,22 +48,27 @@ def planes_outside(
             return bool(dual.accepts(np.array([score]), offsets, rounding)[0])
 
         if not dual.linear.any() and accepted(0.0):
-            return unlike_all(float(masses @ (dual.side * scores <= rounding))), offsets
+            return far_accepted_warning(float(masses @ (dual.side * scores <= rounding))), offsets
         far, lengths = far_score(), solved.gram.diagonal
-        # Among rows of one length none is far from the others.
-        if far is None or np.ptp(lengths) <= SAME_LENGTH * np.max(lengths) or not accepted(far):
+        # Among rows of one length k(x, x), but for rounding, none is far from the others.
+        if far is None or np.ptp(lengths) <= 1e-6 * np.max(lengths) or not accepted(far):
             return "", offsets
-        return _beyond_all(far, kernel), offsets
+        return (
+            "Rows that exceed the training rows in every feature are accepted, however far away: in the limit they "
+            f"score {far:.4g} (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away. Or scale each "
+            "row to the same sum, as in histograms."
+        ), offsets
     kept = dual.outside_zero(offsets, 2 * rounding)
     if (kept == offsets).all():
         return "", kept
-    some = unseen.some(CHECKED)
+    # A thousand samples are checked for others that reach them.
+    some = unseen.some(1000)
     shares = masses[some]
     reached = dual.side * others(some) > rounding
     if reached.all():
         return "", kept
     within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
-    warning_text = unreached(
+    warning_text = out_of_reach_warning(
         alone=float(np.average(~reached, weights=shares)),
         expected=float(np.average(reached & within, weights=shares)),
         nominal=1.0 - float(dual.nus.sum()),
@@ -83,7 +77,7 @@ def planes_outside(
     return warning_text, kept
 
 
-def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str:
+def out_of_reach_warning(alone: float, expected: float, nominal: float, remedy: str) -> str:
     """Return the warning where a threshold is kept above the limit, which this share of samples scores when alone."""
     return (
         f"{alone:.0%} of the training samples are out of the kernel's reach of all others: where they are not "
@@ -93,7 +87,7 @@ def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str
     )
 
 
-def unlike_all(alone: float) -> str:
+def far_accepted_warning(alone: float) -> str:
     """Return the warning where a row whose kernel values are all 0 is accepted, as this share of samples is not."""
     return (
         "A row whose kernel values with all training samples are 0 is accepted. If the kernel falls off with "
@@ -103,16 +97,7 @@ def unlike_all(alone: float) -> str:
     )
 
 
-def _beyond_all(far_score: float, kernel: object) -> str:
-    """Return the warning where rows larger than all samples in every feature are accepted."""
-    return (
-        f"Rows that exceed the training rows in every feature are accepted, however far away: in the limit they score "
-        f"{far_score:.4g} (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away. Or scale each row "
-        "to the same sum, as in histograms."
-    )
-
-
-def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object) -> str:
+def unresolved_warning(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object) -> str:
     """Return a warning where nearly any multipliers meet tol, since all kernel values are nearly equal, or nothing.
 
     As sums of multipliers are fixed, a constant may be taken off K: what decides is what is left, the cloud's variance
@@ -120,26 +105,29 @@ def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: f
     """
     if solution.status is not Status.CONVERGED:
         return ""
-    count = min(gram.n_samples, SAMPLED)
+    # A gap of more than a tenth of what the samples' differences can do to an objective has told none of them apart.
+    share = 0.1
+    # The variance is estimated from 300 samples.
+    count = min(gram.n_samples, 300)
     some = np.arange(count) * (gram.n_samples - 1) // max(count - 1, 1)
     squared_total, size = dual.total**2, float(gram.diagonal[some].mean())
     # A variance below the rounding of K is that of equal samples, of which nothing is lost.
     least = 4 * rounding_of(size)
-    if solution.gap <= UNRESOLVED * least * squared_total:
+    if solution.gap <= share * least * squared_total:
         return ""
     # The variance along w, which the scores give, is a lower bound that mostly decides, and needs no block of K.
     along = solution.scores - dual.linear
     squared_norm = float(dual.beta(solution.multipliers) @ along)
-    if solution.gap * squared_norm < UNRESOLVED * float(along[some].var()) * squared_total:
+    if solution.gap * squared_norm < share * float(along[some].var()) * squared_total:
         return ""
     variance = size - float(gram.block(some, some).mean())
     if variance <= least:
         return ""
     differences = variance * squared_total
-    if solution.gap <= UNRESOLVED * differences:
+    if solution.gap <= share * differences:
         return ""
     cause = "a larger gamma" if kernel == "rbf" else "centred features (StandardScaler)"
-    wanted = RESOLVED * differences / dual.scale(solution.objective, size)
+    wanted = 1e-3 * differences / GapScale.of(dual, size).size(solution.objective)
     return (
         f"{model} met tol={tol:g}, but all kernel values are nearly the same (they differ by {variance / size:.1g} of "
         f"their size), so nearly any solution meets it. The duality gap, {solution.gap:.2g}, is "

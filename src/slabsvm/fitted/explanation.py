@@ -28,19 +28,6 @@ import numpy as np
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# The usual distance is read off 50 to 500 rows: as many as have USUAL_PARTS parts in all.
-USUAL_ROWS = (50, 500)
-USUAL_PARTS = 2**20
-# Blame is divided as if each row were off by this share of a typical row's distance, in the typical way: so it is
-# continuous where a row is not off at all.
-BLUR = 0.01
-# Parts beyond this, of all features together, are infinite.
-LARGEST_PART = 1e300
-# And what is less than this share of what pushed a row to infinity had no part in it.
-NOTHING_BESIDE = 1e-12
-# A decision nearer to the reference than this share of it does not differ from it.
-NO_GAP = 1e-9
-
 
 @dataclass(frozen=True)
 class Explanation:
@@ -88,7 +75,8 @@ class Explanation:
         """
         gaps, wanted = self.decisions - self.reference, decisions - reference
         endless, culprits = np.isinf(gaps), np.isinf(self.deviations)
-        known = ~endless & (np.abs(gaps) > NO_GAP * abs(self.reference))
+        # A decision nearer to the reference than this share of it does not differ from it.
+        known = ~endless & (np.abs(gaps) > 1e-9 * abs(self.reference))
         factors = np.divide(wanted, gaps, out=np.where(endless, wanted, 0.0), where=known)
         # Of an endless gap, the features that are endlessly far have all.
         equal = culprits / np.maximum(1, culprits.sum(axis=1, keepdims=True))
@@ -113,9 +101,9 @@ class Usual:
     @classmethod
     def of(cls, parts: Callable[[Any], FloatArray], X: Any, weights: FloatArray) -> Usual:
         """Return what the parts of rows, (n, d), are at rows from all over X, of these weights, (n,)."""
-        few, many = USUAL_ROWS
         weighted = np.flatnonzero(weights)
-        n_rows = min(len(weighted), max(few, min(many, USUAL_PARTS // max(1, X.shape[1]))))
+        # 50 to 500 rows: as many as have a million parts in all.
+        n_rows = min(len(weighted), max(50, min(500, 2**20 // max(1, X.shape[1]))))
         some = weighted[np.linspace(0, len(weighted) - 1, n_rows).astype(np.intp)]
         shares = weights[some] / weights[some].sum()
         with ONE_BLAS_THREAD:
@@ -149,7 +137,7 @@ def of_parts(
     beyond = ~np.isfinite(deviations).all(axis=1)
     amounts, way = decisions[beyond] - reference, np.broadcast_to(slope, decisions.shape)[beyond]
     pushed = np.maximum((np.sign(amounts) * np.sign(way))[:, None] * apart[beyond], 0.0)
-    pushed[pushed < NOTHING_BESIDE * pushed.max(axis=1, keepdims=True)] = 0.0
+    pushed[pushed < 1e-12 * pushed.max(axis=1, keepdims=True)] = 0.0
     deviations[beyond] = _divided(amounts, _blame(pushed, typical))
     return Explanation(typical, reference, decisions, deviations)
 
@@ -171,7 +159,9 @@ def of_distances(
     alike = decisions > reference
     if too_near is not None:
         alike |= too_near
-    blame = np.where(alike[:, None], typical, _blame(distances, typical, BLUR * usual.sum()))
+    # As if each row were off by a hundredth of a typical row's distance, in the typical way: so blame is continuous
+    # where a row is not off at all.
+    blame = np.where(alike[:, None], typical, _blame(distances, typical, 0.01 * usual.sum()))
     return Explanation(typical, reference, decisions, _divided(decisions - reference, blame))
 
 
@@ -193,5 +183,6 @@ def _divided(amounts: FloatArray, fractions: FloatArray) -> FloatArray:
 
 
 def _finite(parts: FloatArray) -> FloatArray:
-    bound = LARGEST_PART / max(1, parts.shape[1])
+    """Return parts of which those of a row sum to a finite number."""
+    bound = 1e300 / max(1, parts.shape[1])
     return np.clip(parts, -bound, bound)

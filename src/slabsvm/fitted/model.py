@@ -19,18 +19,15 @@ from slabsvm.fitted.threshold import Calibration
 from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel, WeightVector
-from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
+from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
-from slabsvm.solvers.small import LeftOut
+from slabsvm.solvers.small import LeftOutScores
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
 ROUNDING_UNITS = 1024
-# How far beyond samples that repeat and tie their plane is put, as a share of the slab's width: so far that they are at
-# the peak of the two-sided score, and not on the plane, where rounding would rank them.
-ROOM = 2 * LEAST_SIDE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +102,7 @@ class Solved:
     gram: Gram
     dual: Dual
     solution: Solution
-    left_out: LeftOut | None = None  # scores without each row or group, where they are exact
+    left_out: LeftOutScores | None = None  # scores without each row or group, where they are exact
 
     @cached_property
     def beta(self) -> FloatArray:
@@ -132,7 +129,7 @@ class Solved:
         own = learned.distinct.group[unseen.calibration.rows[places]]
         inside = np.flatnonzero(own >= 0)
         stays, groups = learned.stays, learned.groups
-        for rows in pieces(len(inside), 8 * len(self.beta), BLOCK_BYTES):
+        for rows in pieces(len(inside), 8 * len(self.beta), STEP_BYTES):
             some = own[inside[rows]]
             block = np.array(self.gram.block(some, None), dtype=np.float64)
             if groups is None:
@@ -184,7 +181,10 @@ class Unseen:
         offsets = np.array([sign * quantile(sign * scores, nu, rounding=rounding) for sign, nu, scores in planes])
         outer = dual.signs * dual.side < 0
         if outer.any() and self.calibration.tie_at(self.outer, float(offsets @ outer), rounding):
-            offsets -= np.where(outer, dual.signs * ROOM * max(float(-dual.signs @ offsets), 0.0), 0.0)
+            # So far that such rows are at the peak of the two-sided score, and not on the plane, where rounding would
+            # rank them.
+            share = 2 * LEAST_SIDE
+            offsets -= np.where(outer, dual.signs * share * max(float(-dual.signs @ offsets), 0.0), 0.0)
         return offsets
 
     def distances(self, dual: Dual, offsets: FloatArray) -> FloatArray:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,34 +27,14 @@ from slabsvm.dual.solution import Status
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
 from slabsvm.kernels.expansion import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Below this share of the lower offset a row's distance is read off its kernel mass, not off its position.
 OUT_OF_REACH = 1e-3
-# In place of no distance at all between the peak and a plane.
-TINY = float(np.finfo(np.float64).tiny)
 # The peak is no nearer to a plane than this share of the slab's width: where many samples tie on a training
 # plane, their scores would be what rounding makes of them.
 LEAST_SIDE = 0.01
-# Distances are measured in no less than this multiple of the planes' margin for rounding.
-UNITS_OF_ROUNDING = 1e4
 # The score of rows whose distances overflow: a number, since measures of a ranking take no infinity.
 LOWEST = -1e300
-# The score beyond the outer plane falls to minus this at least.
-LEAST_DEPTH = 1e-3
-# A weight of this, beside 1.
-ROUNDED_AWAY = float(np.finfo(np.float64).eps)
-# Planes nearer to each other than this, relative to their offsets, have no slab between them.
-NO_WIDTH = 1e-6
-# Reasons fade nearer to the peak than this share of the way to the plane.
-FADING = 0.5
-# What the parameters of a slab may be.
-SLAB_CONSTRAINTS: dict[str, list[Any]] = {
-    "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
-    "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
-    "epsilon": [FiniteReal(0.0, closed="left")],
-    "ranking": [StrOptions({"two-sided", "centre"})],
-}
 
 # Returns the logarithm of the kernel mass of some rows, (n,), given which.
 LogMass = Callable[[BoolArray], FloatArray]
@@ -73,10 +52,10 @@ class TwoSided:
     outer: float
     peak: float  # the most normal position
     local: bool  # whether positions level off at 0 far from all samples
-    depth: float = LEAST_DEPTH  # what the score falls to beyond the outer plane, if positions level off
+    depth: float = 1e-3  # how far the score falls beyond the outer plane, if positions level off; no less
     # The least distance from a plane to the peak that scores are measured in: of a slab without width they would be
     # what rounding makes of positions.
-    least_unit: float = TINY
+    least_unit: float = float(np.finfo(np.float64).tiny)
 
     @property
     def unit(self) -> float:
@@ -94,16 +73,13 @@ class TwoSided:
             falling = (self.outer - position) / max(self.outer - self.peak, self.least_unit)
             scores: FloatArray = np.minimum(rising, falling)
             beyond = position > self.outer
-            scores[beyond] = self._beyond_outer(position[beyond] - self.outer)
+            excess = position[beyond] - self.outer
+            scores[beyond] = -excess / self.unit
             if self.local:
+                scores[beyond] = -self.depth * excess / (excess + (self.outer - self.inner))
                 below = position < self.inner
                 scores[below] = self._below_inner(position, below, log_mass)
         return np.maximum(scores, LOWEST)
-
-    def _beyond_outer(self, excess: FloatArray) -> FloatArray:
-        if not self.local:
-            return -excess / self.unit
-        return -self.depth * excess / (excess + (self.outer - self.inner))
 
     def _below_inner(self, position: FloatArray, below: BoolArray, log_mass: LogMass | None) -> FloatArray:
         """Return the scores of positions below the inner plane, which is above 0: they fall with their logarithm.
@@ -182,7 +158,7 @@ class SlabPlanes:
         plane = np.where(beyond > 0, self.upper, self.lower) - peak
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             slope = np.divide(decisions - reference, beyond, out=np.zeros_like(along), where=beyond != 0)
-            slope *= np.minimum(1.0, beyond / (FADING * plane))
+            slope *= np.minimum(1.0, beyond / (0.5 * plane))  # nearer than half of the way to the plane
         return of_parts(parts, usual, decisions, reference=reference, slope=slope)
 
     def explained_around(self, neighbours: SoftNeighbours, X: Any, epsilon: float) -> Explanation:
@@ -210,7 +186,7 @@ class SlabPlanes:
             return f"The fitted w is zero: {Status.DEGENERATE.value}."
         width = self.upper - self.lower
         largest = max(abs(self.lower), abs(self.upper)) if np.isfinite(width) else 0.0
-        if width <= NO_WIDTH * min(largest, spread) + 4 * rounding:
+        if width <= 1e-6 * min(largest, spread) + 4 * rounding:
             return (
                 f"The slab has no width: its planes are at {self.lower:.6g} and {self.upper:.6g}. "
                 "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to "
@@ -250,25 +226,22 @@ def planes_at(
     # A share p of positives is below the peak and 1 - p above it, with p / near = (1 - p) / far.
     least = LEAST_SIDE * (outer - inner)
     peak = min(max(quantile(near / (near + far)), inner + least), outer - least)
-    least_unit = max(UNITS_OF_ROUNDING * rounding, TINY)
+    # 1e4 times the planes' margin for rounding.
+    least_unit = max(1e4 * rounding, TwoSided.least_unit)
     score = TwoSided(side, inner, outer, peak, local and inner > 0, least_unit=least_unit)
     # As many are beyond both: a share far of the share near, and near of far.
     rare = score(side * np.array([quantile(near * far / (near + far))]))
-    return SlabPlanes(lower, upper, replace(score, depth=max(LEAST_DEPTH, -float(rare[0]))))
-
-
-def nominal_recall(nu_lower: float, nu_upper: float, epsilon: float) -> float:
-    """Return the share of new positives that a slab's parameters ask to be accepted."""
-    return 1.0 - nu_lower - (0.0 if epsilon == 0 else nu_upper)
+    return SlabPlanes(lower, upper, replace(score, depth=max(score.depth, -float(rare[0]))))
 
 
 def refuse_impossible(nu_lower: float, nu_upper: float, epsilon: float) -> None:
     """Raise ValueError for parameters that no slab has."""
     if epsilon == 0:
         return
-    if not ROUNDED_AWAY <= float(epsilon) <= 1 / ROUNDED_AWAY:
+    lost = float(np.finfo(np.float64).eps)  # beside 1
+    if not lost <= float(epsilon) <= 1 / lost:
         raise ValueError(
-            f"epsilon must be 0, or between {ROUNDED_AWAY:.2g} and {1 / ROUNDED_AWAY:.2g}, got {epsilon:.3g}: "
+            f"epsilon must be 0, or between {lost:.2g} and {1 / lost:.2g}, got {epsilon:.3g}: "
             "it is the upper plane's weight beside the lower one's, and the smaller of the two would be lost "
             "in rounding. The paper uses 2/3; 0 leaves the upper plane out."
         )

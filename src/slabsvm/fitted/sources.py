@@ -1,7 +1,7 @@
 """Which rows set the threshold: rows that are held out, or rows that are left out by folds.
 
 Scores of a threshold's rows come from models that have not learned them: exactly without each row
-(`slabsvm.dual.left_out`), or by one model of the other rows, or by ten models of nine tenths of the rows each.
+(`slabsvm.solvers.small`), or by one model of the other rows, or by ten models of nine tenths of the rows each.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ import numpy as np
 
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.solvers.small import MOST_EXACT
 
-# Up to 2,000 samples each is left out. With more, others than those that are learned set the threshold.
-EXACT = 2000
-# Of rows 1,000 are held out, or a tenth if that is more; of groups 100, or half of all.
-LEAST_HELD_OUT, MANY_GROUPS = 1000, 100
-# Two are learned, and one is held out.
-LEAST_UNITS = 3
-# The number of folds, where there are as many rows or groups. Of FEW distinct rows each has its own, and of SOME there
-# are twice as many: a model of 180 rows of 200 knows less than one of all by more than chance.
-FOLDS, FEW, SOME = 10, 50, 500
+# At most this number of groups is held out, and at most half of all.
+MANY_GROUPS = 100
+# The number of folds, where there are as many rows or groups.
+FOLDS = 10
+# Up to this number of distinct rows each has a fold of its own.
+MOST_ALONE = 50
 
 
 def held_out(training: Training, random: np.random.RandomState, least_learned: int) -> BoolArray:
@@ -33,12 +31,12 @@ def held_out(training: Training, random: np.random.RandomState, least_learned: i
     """
     kept, groups = np.flatnonzero(training.weights > 0), training.groups
     n, what = (len(kept), "rows") if groups is None else (groups.count, "groups")
-    if n < LEAST_UNITS:
+    if n < 3:
         raise ValueError(
             f"Two {what} have to be learned and one has to be held out, and there are {n}. Give more {what}. Up to "
-            f"{EXACT:,} distinct rows need not be held out: calibration='auto' leaves out each, or each group."
+            f"{MOST_EXACT:,} distinct rows need not be held out: calibration='auto' leaves out each, or each group."
         )
-    wanted = min(max(LEAST_HELD_OUT, len(kept) // 10), len(kept) - least_learned, len(kept) // 2)
+    wanted = min(max(1000, len(kept) // 10), len(kept) - least_learned, len(kept) // 2)
     out = np.zeros(training.n_rows, dtype=bool)
     if groups is None:
         out[random.choice(kept, wanted, replace=False)] = True
@@ -65,7 +63,7 @@ def folds(training: Training, random: np.random.RandomState) -> Iterator[tuple[F
     """
     n, groups, distinct = training.n_rows, training.groups, training.distinct
     copies = np.rint(training.n_copies).astype(np.int64)
-    if groups is None and len(copies) <= FEW:
+    if groups is None and len(copies) <= MOST_ALONE:
         for sample in range(len(copies)) if copies.sum() > 1 else ():
             leaving = np.zeros(len(copies))
             leaving[sample] = 1.0
@@ -77,7 +75,8 @@ def folds(training: Training, random: np.random.RandomState) -> Iterator[tuple[F
     first = np.full(int(place.max()) + 1, n)
     np.minimum.at(first, place[kept], kept)
     order = np.argsort(first)[random.permutation(len(first))]
-    count = FOLDS if len(copies) > SOME else 2 * FOLDS
+    # A model of 180 rows of 200 knows less than one of all by more than chance.
+    count = FOLDS if len(copies) > 500 else 2 * FOLDS
     if groups is not None:
         fold = np.empty(len(order), dtype=np.intp)
         fold[order] = np.arange(len(order)) % count

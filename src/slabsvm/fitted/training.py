@@ -20,19 +20,12 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, refuse_lost_digits, without_unit
-from slabsvm.data.distinct import NO_MEMBER, Distinct, Groups, groups_of
-from slabsvm.data.passes import Local, Source
+from slabsvm.data.distinct import Distinct, Groups, groups_of
+from slabsvm.data.passes import DaskBlocks, Local, Source
 from slabsvm.fitted.threshold import Calibration, calibration_by
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
-
-# A remainder of less than this share of a weight is rounding.
-ROUNDING = 1e-9
-# Weights that matter more or less have no common divisor as large as this share of the lightest.
-LEAST_DIVISOR = 0.01
-# From here on floats are whole numbers because they are large, and no counts.
-MOST_ROWS = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,8 @@ class Training:
     @property
     def may_be_counts(self) -> bool:
         """Whether the weights may say how often rows were seen."""
-        return bool(self.n_copies.max() > 1 or whole_multiples(self.counts).max() > 1) and not told_apart(self.samples)
+        repeats = self.n_copies.max() > 1 or whole_multiples(self.counts).max() > 1
+        return bool(repeats) and not has_distinct_feature(self.samples)
 
     @property
     def n_counted(self) -> float:
@@ -113,16 +107,11 @@ class Training:
         return float(self.counts.sum()) if self.groups is None else float(self.groups.count)
 
     @property
-    def n_alone(self) -> int:
-        """The number of what is left out at once: of distinct samples, or of groups."""
-        return len(self.distinct.weights) if self.groups is None else self.groups.count
-
-    @property
     def names(self) -> IndexArray | None:
         """The number of each row's group, (n_samples,), negative for rows of weight 0; None without groups."""
         if self.groups is None:
             return None
-        return np.where(self.groups.of_rows >= 0, self.groups.numbers[self.groups.of_rows], NO_MEMBER)
+        return np.where(self.groups.of_rows >= 0, self.groups.numbers[self.groups.of_rows], -1)
 
     @property
     def counted(self) -> tuple[IndexArray, FloatArray]:
@@ -152,15 +141,17 @@ def whole_multiples(weights: FloatArray) -> FloatArray:
     values = np.unique(weights)
     if len(values) == 1:
         return np.ones(len(weights))
-    divisor, least = float(values[0]), LEAST_DIVISOR * float(values[0])
+    # Weights that matter more or less have no common divisor as large as a hundredth of the lightest. A remainder of
+    # less than 1e-9 of a weight is rounding.
+    divisor, least = float(values[0]), 0.01 * float(values[0])
     for value in values[1:]:
         larger, remainder = float(value), divisor
         # Euclid's algorithm.
         while remainder >= least:
             larger, remainder = remainder, larger % remainder
-            if larger - remainder <= ROUNDING * value:
+            if larger - remainder <= 1e-9 * value:
                 remainder = 0.0
-        if remainder > ROUNDING * value:
+        if remainder > 1e-9 * value:
             return np.ones(len(weights))
         divisor = larger
     return np.asarray(np.rint(weights / divisor))
@@ -172,10 +163,10 @@ def may_be_counts(weights: FloatArray, samples: Any) -> bool:
     They are whole multiples of one another, and there is no feature that tells all samples apart: its values hardly
     ever come back, and neither do rows.
     """
-    return bool(whole_multiples(weights).max() > 1) and not told_apart(samples)
+    return bool(whole_multiples(weights).max() > 1) and not has_distinct_feature(samples)
 
 
-def told_apart(samples: Any) -> bool:
+def has_distinct_feature(samples: Any) -> bool:
     """Return whether one feature differs between all of distinct samples, (k, d)."""
     n_samples = samples.shape[0]
     if sp.issparse(samples):
@@ -189,7 +180,8 @@ def rows_counted(weights: FloatArray | None) -> FloatArray | None:
     """Return weights that are counts of rows, which whole numbers are, or None."""
     if weights is None or not (weights == np.rint(weights)).all():
         return None
-    return weights if float(weights.max()) < MOST_ROWS / len(weights) else None
+    # From 2^53 on floats are whole numbers because they are large, and no counts.
+    return weights if float(weights.max()) < 2.0**53 / len(weights) else None
 
 
 def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
@@ -208,8 +200,7 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
                 "weight, or leave sample_weight out."
             )
         rows = np.empty((_num_samples(X), 0))
-        weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-    return weights
+        return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
 
 
 def routed(model: Any, weights: Any) -> dict[str, Any]:
@@ -239,21 +230,10 @@ def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
 
     given = dict(parameters)
     weights, groups = given.pop("sample_weight", None), given.pop("groups", None)
-    if groups is not None and takes_groups(detector):
-        given |= (
-            _to_steps([detector.steps[-1][0]], "groups", groups)
-            if isinstance(detector, Pipeline)
-            else {"groups": groups}
-        )
+    in_steps = isinstance(detector, Pipeline)
+    if groups is not None and "groups" in signature((detector[-1] if in_steps else detector).fit).parameters:
+        given |= _to_steps([detector.steps[-1][0]], "groups", groups) if in_steps else {"groups": groups}
     return detector.fit(X, **given, **routed(detector, weights))
-
-
-def takes_groups(model: Any) -> bool:
-    """Return whether the fit of a detector, or of the last step of a pipeline, takes groups of rows."""
-    from sklearn.pipeline import Pipeline
-
-    final = model[-1] if isinstance(model, Pipeline) else model
-    return "groups" in signature(final.fit).parameters
 
 
 def _to_steps(names: Sequence[str], parameter: str, value: Any) -> dict[str, Any]:
@@ -277,8 +257,6 @@ def source_of(estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: i
     A Dask array stays on its workers. Whether values are finite is for the first pass to see.
     """
     if is_dask(X):
-        from slabsvm.data.passes import DaskBlocks
-
         source = DaskBlocks(X, None)
         source.weights = _without_unit(sample_weight, X)
         estimator.__dict__.pop("feature_names_in_", None)

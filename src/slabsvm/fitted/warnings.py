@@ -1,4 +1,4 @@
-"""The warnings of a fit, and their texts.
+"""The warnings of a fit, each as its text, or an empty one where nothing is wrong.
 
 There are five kinds. A solver that stopped early is one, and has scikit-learn's ConvergenceWarning. The others are a
 FitWarning:
@@ -29,63 +29,43 @@ from slabsvm.fitted.threshold import least_recall
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
 
-# A standard deviation is made by a few rows where it is 100 times what the middle half of the rows says. Three rows
-# of 300 that are a hundred times as far out lower the balanced accuracy of AutoDetector by .1 and of a linear SVDD by
-# .56, at a thousand times that of KernelDensityDetector by .13. Of 81 tables of OddBench and ADBench 9 have such a
-# column, as an exponential of Gaussians of a deviation of 2.6 has.
-MANY_TIMES = 100.0
-# Columns are looked at of which some rows say that it is this often what their own middle half says.
-LOOK_AT = 10.0
-LOOK_ROWS = 40
-# The distance between the quartiles of a Gaussian, in standard deviations.
-BETWEEN_QUARTILES = 1.349
-# The quartiles of fewer rows say little.
-LEAST_ROWS = 20
 # A warning is due where the expected recall is less than the parameters ask for by more than this.
 LOST_RECALL = 0.1
-# A warning is due where more than this share of the rows have near copies. Left-out scores are right for the others
-# alone, so that 1 / (1 - share) times what was asked for is rejected: from here on a quarter more.
-NEARLY_COPIED = 0.2
-# Most rows are more than this share.
-MOST = 0.5
-# A warning is due where rows that repeat none are rejected 5 times as often as asked for.
-MUCH_MORE = 5.0
-# Samples whose weights differ by a smaller share weigh alike.
-SAME_WEIGHT = 1e-9
 
 
 class FitWarning(UserWarning):
     """A fit that may not do what its parameters ask for: the text says why, and what to do."""
 
 
-def too_few_groups(count: int, nominal: float) -> str:
+def few_groups_warning(count: int, nominal: float) -> str:
     """Return the warning where so few groups set a threshold, or nothing."""
     return _too_few(count, nominal, f"{count} groups are few")
 
 
-def too_few_rows(weights: FloatArray, copies: FloatArray, nominal: float, *, counts: bool) -> str:
+def few_rows_warning(weights: FloatArray, copies: FloatArray, nominal: float, *, counts: bool) -> str:
     """Return the warning where rows of these weights, (n,), set a threshold and are too few, or repeat, or nothing.
 
     copies, (k,), says how many rows each distinct one is, and counts whether weights may say how often rows were seen.
     """
-    doubt = "" if alike(weights) else too_uneven(weights, nominal)
-    doubt = doubt or taken_for_copies(copies, nominal)
+    doubt = "" if alike(weights) else uneven_weights_warning(weights, nominal)
+    doubt = doubt or repeats_warning(copies, nominal)
     if doubt and not counts:
         return doubt
     # Where most rows repeat others, and new ones will, too, how many differ says nothing.
-    if share_once(copies) < MOST:
+    if share_once(copies) < 0.5:
         return ""
     return _too_few(len(copies), nominal, f"{len(copies)} distinct samples are few")
 
 
-def few_distinct(n_distinct: int, n_rows: int, n_rejected: int, alpha: float) -> str:
+def few_distinct_warning(n_distinct: int, n_rows: int, n_rejected: int, alpha: float) -> str:
     """Return the warning where rows repeat and too few distinct ones calibrate a rate of rejections, or nothing.
 
     n_rejected of them, and whatever scores no more, are rejected: of new rows that repeat none the share of the gaps
     between distinct rows that lie there.
     """
     share = (1 + n_rejected) / (1 + n_distinct)
-    if n_distinct >= n_rows or (n_distinct >= 1 / alpha and share <= MUCH_MORE * alpha):
+    # Rejected five times as often as asked for is too often.
+    if n_distinct >= n_rows or (n_distinct >= 1 / alpha and share <= 5.0 * alpha):
         return ""
     return (
         f"Of {n_rows} calibration rows {n_distinct} differ. The rate of rejections is at most alpha={alpha:g} where "
@@ -94,7 +74,7 @@ def few_distinct(n_distinct: int, n_rows: int, n_rejected: int, alpha: float) ->
     )
 
 
-def too_uneven(weights: FloatArray, nominal: float) -> str:
+def uneven_weights_warning(weights: FloatArray, nominal: float) -> str:
     """Return the warning where rows of these weights are too few by what they are worth, or nothing."""
     kept = weights[weights > 0]
     worth = effective(kept / kept.sum())
@@ -123,7 +103,7 @@ def _too_few(n: float, nominal: float, what: str, remedy: str = "Give {least} or
     )
 
 
-def taken_for_copies(copies: FloatArray, nominal: float) -> str:
+def repeats_warning(copies: FloatArray, nominal: float) -> str:
     """Return the warning where rows that repeat, so often each, lose new rows that repeat none, or nothing.
 
     Where a row that repeats leaves, its copies stay, so that it scores higher than one that was never seen. The
@@ -143,8 +123,8 @@ def taken_for_copies(copies: FloatArray, nominal: float) -> str:
 
 
 def alike(weights: FloatArray) -> bool:
-    """Return whether all weights but zeros are the same."""
-    return bool(weights.max() <= (1.0 + SAME_WEIGHT) * weights[weights > 0].min())
+    """Return whether all weights but zeros are the same, but for rounding."""
+    return bool(weights.max() <= (1.0 + 1e-9) * weights[weights > 0].min())
 
 
 def effective(shares: FloatArray) -> float:
@@ -157,7 +137,7 @@ def share_once(copies: FloatArray) -> float:
     return float(np.count_nonzero(copies == 1) / copies.sum())
 
 
-def optimistic(expected: float, nominal: float) -> str:
+def optimistic_warning(expected: float, nominal: float) -> str:
     """Return the warning where training thresholds will accept this share of new positives, or nothing."""
     if expected >= nominal - LOST_RECALL:
         return ""
@@ -167,7 +147,7 @@ def optimistic(expected: float, nominal: float) -> str:
     )
 
 
-def training_rejects(least: float, repeating: float, nominal: float, remedy: str) -> str:
+def training_planes_warning(least: float, repeating: float, nominal: float, remedy: str) -> str:
     """Return the warning where training planes of a support vector machine will reject too many, or nothing.
 
     They accept at least the share least of new positives, and at least repeating where these repeat training rows as
@@ -185,7 +165,7 @@ def training_rejects(least: float, repeating: float, nominal: float, remedy: str
     )
 
 
-def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> str:
+def learned_rejected_warning(learned: float, unseen: float, nominal: float, remedy: str) -> str:
     """Return the warning where a slab rejects the rows that it learned, or nothing.
 
     It accepts the share learned of these, and is expected to accept the share unseen of new positives.
@@ -200,9 +180,11 @@ def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> st
     )
 
 
-def nearly_copied(share: float, remedy: str) -> str:
+def near_copies_warning(share: float, remedy: str) -> str:
     """Return the warning where this share of the distinct rows have near copies, or nothing."""
-    if share <= NEARLY_COPIED:
+    # Left-out scores are right for the others alone, so that 1 / (1 - share) times what was asked for is rejected: from
+    # a fifth on a quarter more.
+    if share <= 0.2:
         return ""
     return (
         f"{share:.0%} of the distinct training rows have near copies: a gap in the distances from their {NEIGHBOURS} "
@@ -212,23 +194,29 @@ def nearly_copied(share: float, remedy: str) -> str:
     )
 
 
-def made_by_few(X: Any, names: Sequence[str] | None) -> str:
+def extreme_rows_warning(X: Any, names: Sequence[str] | None) -> str:
     """Return the warning where a few of the samples X, (n, d), make the scale of a feature, or nothing.
 
     Sparse rows, of which a few make the scale of each rare feature, and features of which a half are equal have no
-    quartiles to compare with.
+    quartiles to compare with, and the quartiles of fewer than 20 rows say little.
+
+    A few rows make a standard deviation that is 100 times what the middle half of the rows says. Three rows of 300 that
+    are a hundred times as far out lower the balanced accuracy of AutoDetector by .1 and of a linear SVDD by .56, at a
+    thousand times that of KernelDensityDetector by .13. Of 81 tables of OddBench and ADBench 9 have such a column, as
+    an exponential of Gaussians of a deviation of 2.6 has.
     """
     n = X.shape[0]
-    if sp.issparse(X) or n < LEAST_ROWS:
+    if sp.issparse(X) or n < 20:
         return ""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         deviation = X.std(axis=0, dtype=np.float64)
-        # Samples are in random order.
-        asked = np.flatnonzero(deviation > LOOK_AT * _middle(X[:: max(1, n // LOOK_ROWS)]))
+        # Columns are looked at of which some 40 rows, as samples are in random order, say that it is ten times what
+        # their own middle half says.
+        asked = np.flatnonzero(deviation > 10.0 * _middle(X[:: max(1, n // 40)]))
         if not len(asked):
             return ""
         times = deviation[asked] / _middle(X[:, asked])
-    made = np.flatnonzero((times > MANY_TIMES) & (times < np.inf))
+    made = np.flatnonzero((times > 100.0) & (times < np.inf))
     if not len(made):
         return ""
     worst, most = asked[made[np.argmax(times[made])]], times[made].max()
@@ -246,4 +234,5 @@ def _middle(X: FloatArray) -> FloatArray:
     """Return the standard deviations, (d,), of Gaussians whose quartiles are those of rows; 0 where these are equal."""
     low, high = len(X) // 4, 3 * len(X) // 4
     quarters = np.partition(X, (low, high), axis=0)
-    return np.asarray((quarters[high] - quarters[low]) / BETWEEN_QUARTILES, dtype=np.float64)
+    # The quartiles of a Gaussian are 1.349 standard deviations apart.
+    return np.asarray((quarters[high] - quarters[low]) / 1.349, dtype=np.float64)

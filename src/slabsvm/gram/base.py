@@ -18,8 +18,6 @@ from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, Index
 ROUNDING_GAP = 1e-14
 # Up to 500 samples all of K is held, in float64, and the optimum itself is looked for.
 SMALL = 500
-# A user's kernel is verified on the first 2,000 samples.
-VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
 INDEFINITE = 1e-6
 # Threads take 512 rows of K at once; a square of a K that is computed is multiplied in tiles of 512 rows and columns,
@@ -28,8 +26,6 @@ INDEFINITE = 1e-6
 TILE = 512
 # Threads add the tiles' products to 16 sums: rounding does not depend on the threads.
 SUMS = 16
-NOT_SEMIDEFINITE = "The kernel matrix is not positive semidefinite"
-CONVEX = "The slab is a convex problem only for positive semidefinite kernels."
 
 
 def refuse_negative_curvature(curvature: float, mean_diagonal: float, rounding: float = 0.0) -> None:
@@ -38,9 +34,14 @@ def refuse_negative_curvature(curvature: float, mean_diagonal: float, rounding: 
     rounding is how far values of K are off, relative to that.
     """
     if curvature < -(INDEFINITE + rounding) * mean_diagonal:
-        raise ValueError(
-            f"{NOT_SEMIDEFINITE}: two samples have the squared distance {curvature:.3g} in feature space. {CONVEX}"
-        )
+        raise _not_semidefinite(f"two samples have the squared distance {curvature:.3g} in feature space")
+
+
+def _not_semidefinite(why: str) -> ValueError:
+    return ValueError(
+        f"The kernel matrix is not positive semidefinite: {why}. The slab is a convex problem only for positive "
+        "semidefinite kernels."
+    )
 
 
 class Gram(ABC):
@@ -54,45 +55,37 @@ class Gram(ABC):
         How exactly K is known, as a share of its diagonal.
     cheap_products : bool
         Whether K beta costs less than reading the rows of K that it takes, so that no rows need be kept.
+    trusted : bool
+        Whether K is known to be symmetric and positive semidefinite.
     """
 
     n_samples: int
     cheap_products: bool = False
     resolution: float = ROUNDING_GAP
+    trusted: bool = False
 
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.
 
-        The leading VERIFIED samples' block is factored where K is a matrix or a function of the user's; a larger K may
+        The block of the first 2,000 samples is factored where K is a matrix or a function of the user's; a larger K may
         hide what is wrong with it behind them.
         """
         if (least := self.diagonal.min()) < 0:
-            raise ValueError(
-                f"{NOT_SEMIDEFINITE}: its diagonal holds {least:.3g}, which would be a squared length. {CONVEX}"
-            )
-        if self._trusted:
+            raise _not_semidefinite(f"its diagonal holds {least:.3g}, which would be a squared length")
+        if self.trusted:
             return
-        some = np.arange(min(self.n_samples, VERIFIED))
+        some = np.arange(min(self.n_samples, 2000))
         block = np.array(self.block(some, some), dtype=np.float64)
         largest = float(self.diagonal.max())
         if largest == 0 and block.any():
-            raise ValueError(
-                f"{NOT_SEMIDEFINITE}: its diagonal is zero and its other entries are not, as in a matrix of distances. "
-                f"{CONVEX}"
-            )
+            raise _not_semidefinite("its diagonal is zero and its other entries are not, as in a matrix of distances")
         if np.abs(block - block.T).max() > INDEFINITE * largest:
             raise ValueError("The kernel is not symmetric: k(x, z) and k(z, x) differ. A kernel must be symmetric.")
-        # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by so much.
+        # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by n roundings.
         allowed = max(INDEFINITE, len(some) * float(np.finfo(np.float32).eps)) * largest
         block.flat[:: len(some) + 1] += allowed
         if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
-            raise ValueError(
-                f"{NOT_SEMIDEFINITE}: it has an eigenvalue below {-allowed:.2g}, more than rounding explains. {CONVEX}"
-            )
-
-    @property
-    def _trusted(self) -> bool:
-        return False
+            raise _not_semidefinite(f"it has an eigenvalue below {-allowed:.2g}, more than rounding explains")
 
     @abstractmethod
     def block(
@@ -155,18 +148,20 @@ class Dense(Gram):
         How exactly each value is known, as a share of the diagonal.
     trusted : bool, default=False
         Whether it is known to be symmetric and positive semidefinite.
+    padded : (m, padded) array or None
+        The rows of K that the core takes, where they are known.
     """
 
-    def __init__(self, matrix: FloatArray, resolution: float = ROUNDING_GAP, *, trusted: bool = False) -> None:
-        self.matrix = matrix
-        self._padded: FloatArray | None = None
+    def __init__(
+        self,
+        matrix: FloatArray,
+        resolution: float = ROUNDING_GAP,
+        *,
+        trusted: bool = False,
+        padded: FloatArray | None = None,
+    ) -> None:
+        self.matrix, self.resolution, self.trusted, self._padded = matrix, resolution, trusted, padded
         self.n_samples = matrix.shape[0]
-        self.resolution = resolution
-        self.trusted = trusted
-
-    @property
-    def _trusted(self) -> bool:
-        return self.trusted
 
     def block(
         self,
@@ -193,15 +188,7 @@ class Dense(Gram):
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta."""
-        del dtype
         return np.asarray(self.matrix @ beta)
-
-    @classmethod
-    def of_padded(cls, rows: FloatArray, resolution: float, *, trusted: bool) -> Dense:
-        """Return K, of which these are the rows that the core takes, (m, padded)."""
-        dense = cls(rows[:, : len(rows)], resolution, trusted=trusted)
-        dense._padded = rows
-        return dense
 
     def held(self) -> Dense:
         """Return K itself."""

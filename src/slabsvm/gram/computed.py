@@ -30,8 +30,6 @@ from slabsvm.runtime.objects import cached_property
 TILE_COLUMNS = 4096
 # Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
 COARSE = 1e-5
-# The core's blocks of K are one product: of wider rows threads share it, and Ctrl-C is seen between tiles.
-WIDE = 512
 # Whether a thread is one that tasks are divided among. What it divides in its turn it does itself: if all waited for
 # each other's, none would be done.
 _THREAD = threading.local()
@@ -49,7 +47,7 @@ class Computed(Gram):
     """
 
     def __init__(self, kernel: Kernel, X: Rows, n_threads: int = 1) -> None:
-        self.kernel = kernel
+        self.kernel, self.trusted = kernel, kernel.trusted
         self.X = X
         self.n_threads = n_threads
         self.n_samples = X.shape[0]
@@ -84,7 +82,8 @@ class Computed(Gram):
     def padded(self) -> FloatArray:
         """Return K in rows that the core takes; of dense rows under the RBF kernel the core computes it."""
         kernel = self.kernel
-        wide = self.X.shape[1] > WIDE
+        # The core's blocks of K are one product: of wider rows threads share it, and Ctrl-C is seen between tiles.
+        wide = self.X.shape[1] > 512
         if not isinstance(kernel, RBF) or kernel.differences or sp.issparse(self.X) or wide:
             return super().padded()
         prepared = np.asarray(self._prepared_rows(np.float64))
@@ -100,10 +99,6 @@ class Computed(Gram):
         """Do a task for each item, or for each of several items side by side; threads divide them among themselves."""
         threads = None if getattr(_THREAD, "is_one_of_many", False) else self.threads
         list((map if threads is None else threads.map)(task, *items))
-
-    @property
-    def _trusted(self) -> bool:
-        return self.kernel.trusted
 
     @property
     def single_precision_error(self) -> float:
@@ -134,7 +129,7 @@ class Computed(Gram):
     def subset(self, samples: IndexArray) -> Gram:
         """Return K over some of the samples."""
         part = type(self).__new__(type(self))
-        part.kernel, part.X = self.kernel, self.X[samples]
+        part.kernel, part.trusted, part.X = self.kernel, self.trusted, self.X[samples]
         part.n_threads, part.threads = self.n_threads, self.threads
         part.n_samples = len(samples)
         if self.kernel.single_precision:
@@ -144,7 +139,8 @@ class Computed(Gram):
 
     def held(self) -> Gram:
         """Return K as a matrix."""
-        return Dense.of_padded(self.padded(), self.resolution, trusted=self._trusted)
+        rows = self.padded()
+        return Dense(rows[:, : len(rows)], self.resolution, trusted=self.trusted, padded=rows)
 
     def _sides(
         self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any], *, often: bool
@@ -184,7 +180,6 @@ class Explicit(Computed):
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta, in float64."""
-        del dtype
         features = self._prepared_rows(np.float64)
         return np.asarray(features @ (features.T @ beta))
 

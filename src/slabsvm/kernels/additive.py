@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from slabsvm import core
 from slabsvm.kernels.base import Centre, Kernel
-from slabsvm.runtime.arrays import DENSE_BYTES, AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
 
 
 @dataclass(eq=False)
@@ -98,7 +98,7 @@ class _CompiledAdditive(_Additive):
         rows = sp.csr_array(left)
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
-        for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
+        for columns in pieces(right.shape[0], right.shape[1] * out.itemsize):
             transposed = np.ascontiguousarray(dense(right[columns]).T)
             getattr(core, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
         return out

@@ -19,25 +19,8 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from slabsvm import core
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.runtime.arrays import FloatArray, IndexArray, dense, pieces, row_products, row_sums
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, dense, pieces, row_products, row_sums
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-
-# Bytes of distances that are held at once.
-BLOCK_BYTES = 2**24
-# The largest number of rows between which distances are taken: 2 million pairs.
-PAIRED_ROWS = 2000
-# `neighbours`: the neighbour to reach, -log of its kernel value, samples asked among how many, and the widest gamma.
-REACHED_NEIGHBOUR = 5
-REACH = 2.0
-ASKED = 500
-AMONG = 50_000
-NARROW = 16.0
-# Squared distances below this share of the squared lengths are summed anew.
-RESOLVED = 1e-4
-# delta of the mean criterion, as its paper sets it.
-MEAN_CRITERION_DELTA = np.sqrt(2.0) * 1e-6
-# Coefficients, from the highest power, of the modified mean criterion's delta as a polynomial of 1 / log(N - 1).
-MODIFIED_DELTA = (-0.14818008, 0.284623624, -0.252853808, 0.159059498, -0.001381145)
 
 
 def scale(X: Any) -> float:
@@ -60,11 +43,11 @@ def neighbours(X: Any) -> float:
 
 def median_heuristic(X: Any) -> float:
     """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012) of rows that differ;
-    the source takes all pairs.
+    the source takes all pairs, and this those of 2,000 rows: 2 million.
     """
     X = _table(X)
-    if X.shape[0] > PAIRED_ROWS:
-        X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], PAIRED_ROWS, replace=False))]
+    if X.shape[0] > 2000:
+        X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], 2000, replace=False))]
     squared = pdist(dense(X), "sqeuclidean")
     _resolved(float(squared.max(initial=0.0)), X)
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
@@ -72,13 +55,15 @@ def median_heuristic(X: Any) -> float:
 
 def mean_criterion(X: Any) -> float:
     """``log((N - 1) / delta^2) / (2 mean |x - z|^2)``, delta = sqrt(2) 1e-6 (Chaudhuri et al., ICDM Workshops 2017)."""
-    return _spread_rule(_table(X), MEAN_CRITERION_DELTA)
+    return _spread_rule(_table(X), np.sqrt(2.0) * 1e-6)
 
 
 def modified_mean_criterion(X: Any) -> float:
     """The mean criterion with a delta that depends on N, for N >= 4 (Liao et al., SPIE 10644, 2018)."""
     X = _table(X)
-    return _spread_rule(X, float(np.polyval(MODIFIED_DELTA, 1.0 / np.log(max(X.shape[0], 4) - 1.0))))
+    # Coefficients, from the highest power, of delta as a polynomial of 1 / log(N - 1).
+    coefficients = (-0.14818008, 0.284623624, -0.252853808, 0.159059498, -0.001381145)
+    return _spread_rule(X, float(np.polyval(coefficients, 1.0 / np.log(max(X.shape[0], 4) - 1.0))))
 
 
 def scott(X: Any) -> float:
@@ -157,25 +142,28 @@ def _neighbours(samples: Any, variance: float, groups: IndexArray | None = None)
     groups, (m,), has the group of each sample, of which none is its neighbour; negative for none.
     """
     scale = _inverse(samples.shape[1] * variance)
-    if variance == 0 or samples.shape[0] < 2:
-        return NARROW * scale if variance > 0 else scale
-    groups = None if groups is None else groups[:AMONG]
-    distance = float(np.median(_squared_distances_to_neighbour(samples[:AMONG], groups)))
-    return min(NARROW * scale, REACH / distance) if distance > SMALLEST_SQUARE else NARROW * scale
+    if variance == 0:
+        return scale
+    widest = 16.0 * scale
+    if samples.shape[0] < 2:
+        return widest
+    groups = None if groups is None else groups[:50_000]
+    distance = float(np.median(_squared_distances_to_neighbour(samples[:50_000], groups)))
+    return min(widest, 2.0 / distance) if distance > SMALLEST_SQUARE else widest
 
 
 @ONE_BLAS_THREAD
 def _squared_distances_to_neighbour(samples: Any, groups: IndexArray | None) -> FloatArray:
-    """Return the squared distance of the first ASKED of distinct samples to their REACHED_NEIGHBOUR-th, (n_asked,)."""
+    """Return the squared distance of the first 500 of distinct samples to their fifth neighbour, (n_asked,)."""
     among = samples.astype(np.float64)
     if not sp.issparse(among):
         among -= among.mean(axis=0)
     others = among.shape[0] - (1 if groups is None else int(np.bincount(groups[groups >= 0], minlength=1).max()))
-    last = min(REACHED_NEIGHBOUR, max(others, 1)) - 1
+    last = min(5, max(others, 1)) - 1
     squares = row_sums(among, power=2)
     largest = float(squares.max())
-    found = np.empty(min(ASKED, among.shape[0]))
-    for rows in pieces(len(found), 8 * among.shape[0], BLOCK_BYTES):
+    found = np.empty(min(500, among.shape[0]))
+    for rows in pieces(len(found), 8 * among.shape[0], STEP_BYTES):
         some = among[rows]
         squared = squares - 2.0 * row_products(some, among, None)
         own = np.arange(rows.start, rows.stop)
@@ -185,8 +173,8 @@ def _squared_distances_to_neighbour(samples: Any, groups: IndexArray | None) -> 
         distances = np.empty(len(squared))
         core.kth_least(np.ascontiguousarray(squared), last + 1, distances)
         distances += squares[rows]
-        # Rounding of the squares may hide small distances.
-        small = np.flatnonzero(distances < RESOLVED * (squares[rows] + largest))
+        # Rounding of the squares may hide small distances, which are summed anew.
+        small = np.flatnonzero(distances < 1e-4 * (squares[rows] + largest))
         if len(small):
             neighbour = np.argpartition(squared[small], last, axis=1)[:, last]
             distances[small] = row_sums(some[small] - among[neighbour], power=2)

@@ -21,10 +21,6 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 Centre = AnyFloatArray | None
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120
-# Rows of a block off which a function's diagonal is read.
-DIAGONAL_ROWS = 64
-# Bytes of images that are laid out at once.
-LAID_OUT_BYTES = 2**22
 
 
 class NotFiniteError(ValueError):
@@ -46,7 +42,7 @@ class WeightVector:
     def __call__(self, X: Rows) -> FloatArray:
         """Return Phi(x)'w of each row of X, dense or CSR, shape (n,), some thousand rows at a time."""
         scores = np.empty(X.shape[0])
-        for rows in pieces(X.shape[0], 8 * X.shape[1], LAID_OUT_BYTES):
+        for rows in pieces(X.shape[0], 8 * X.shape[1], budget=2**22):
             scores[rows] = product(self.kernel.prepare(X[rows]), self.weights)
         return scores
 
@@ -158,8 +154,8 @@ class FromFunction(Kernel):
         return out
 
     def diagonal(self, X: Rows) -> FloatArray:
-        """Return the diagonal, from blocks along it; infinite for rows so long that their square overflows."""
-        blocks = [self._values(X[rows], X[rows]) for rows in pieces(X.shape[0], 1, DIAGONAL_ROWS)]
+        """Return the diagonal, from blocks of 64 rows; infinite for rows so long that their square overflows."""
+        blocks = [self._values(X[rows], X[rows]) for rows in pieces(X.shape[0], 1, 64)]
         values = np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.zeros(0)
         if np.isnan(values).any():
             raise NotFiniteError(int(np.isnan(values).argmax()))

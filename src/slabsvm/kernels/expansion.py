@@ -11,7 +11,7 @@ line from the mean of the near samples, sum_i p_i x_i, to x. What it changes by 
 
     I_j(x) = integral of df/dx_j dx_j
 
-(Aumann, Shapley 1974; Sundararajan, Taly, Yan 2017). Farther along the line than REACH bandwidths no sample is near.
+(Aumann, Shapley 1974; Sundararajan, Taly, Yan 2017). Farther along the line than 6 bandwidths no sample is near.
 """
 
 from __future__ import annotations
@@ -26,25 +26,12 @@ from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray, IndexArray, Rows, dense, pieces, product
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, Rows, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 
-# Bytes of kernel values between new rows and training samples that are held at once.
-BLOCK_BYTES = 2**24
-# Of sums of exponentials whose exponents are all less, nothing is left.
-LEAST_EXPONENT = -float(np.finfo(np.float64).max)
-# Prepared samples of more bytes are not kept from one call to the next.
-KEPT_BYTES = 2**26
-# Bytes of kernel values, or of features, that are held at once to tell which samples are near.
-NEIGHBOUR_BYTES = 2**22
-# A sample of less weight is no neighbour.
-NEGLIGIBLE = 1e-20
 # What is typical is read off 256 samples: their order is a hash, and as good as random.
 TYPICAL_ROWS = 256
-# How far a line goes, in bandwidths 1/sqrt(gamma), where kernel values are exp(-36); Gauss-Legendre nodes along it.
-REACH = 6.0
-NODES = 16
 # Distances of rows so far out that squares overflow add up to this.
 INFINITE = 1e300
 
@@ -70,7 +57,7 @@ class Expansion:
         samples = self.samples if kernel is None else self.prepared(kernel)
         n_samples = len(self.coefficients)
         at_once = n_samples if kernel is None else min(n_samples, kernel.columns_at_once or n_samples)
-        for rows in pieces(X.shape[0], 8 * at_once, BLOCK_BYTES):
+        for rows in pieces(X.shape[0], 8 * at_once, STEP_BYTES):
             # Products with rows far out may overflow.
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 if kernel is None:
@@ -110,7 +97,7 @@ class Expansion:
         right = self.prepared(kernel)
         coefficients = np.abs(self.coefficients.reshape(len(self.coefficients), -1)[:, -1])
         mass = np.empty(X.shape[0])
-        for rows in pieces(X.shape[0], 8 * len(coefficients), BLOCK_BYTES):
+        for rows in pieces(X.shape[0], 8 * len(coefficients), STEP_BYTES):
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 exponents = kernel.exponents(kernel.prepare(X[rows]), right)
                 # Rows whose distances overflow float64 are infinitely far.
@@ -119,17 +106,18 @@ class Expansion:
                     exponents[np.arange(len(exponents)), exponents.argmax(axis=1)] = -np.inf
                 if apart is not None:
                     exponents[apart[0][rows, None] == apart[1]] = -np.inf
-                largest = np.maximum(exponents.max(axis=1), LEAST_EXPONENT)
+                # Of sums of exponentials whose exponents are all -inf, nothing is left.
+                largest = np.maximum(exponents.max(axis=1), -float(np.finfo(np.float64).max))
                 shares = np.exp(np.subtract(exponents, largest[:, None], out=exponents), out=exponents)
                 mass[rows] = largest + np.log(np.multiply(shares, coefficients, out=shares).sum(axis=1))
         return mass
 
     def prepared(self, kernel: Kernel) -> Rows:
-        """The samples in the form that the kernel computes from, kept for the next call if it is small."""
+        """The samples in the form that the kernel computes from, kept for the next call if it takes 64 MB at most."""
         prepared = self.__dict__.get("_kept")
         if prepared is None:
             prepared = kernel.prepare(self.samples)
-            if (prepared.data if sp.issparse(prepared) else prepared).nbytes <= KEPT_BYTES:
+            if (prepared.data if sp.issparse(prepared) else prepared).nbytes <= 2**26:
                 self.__dict__["_kept"] = prepared
         return prepared
 
@@ -172,12 +160,13 @@ class SoftNeighbours:
 
     def along_lines(self, X: Any, slopes: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Return I_j of each row of X, (n, d) dense or CSR; slopes gives the derivatives of f by the sums."""
-        nodes, parts = np.polynomial.legendre.leggauss(NODES)
+        nodes, parts = np.polynomial.legendre.leggauss(16)
         found = np.empty(X.shape)
         for rows, some, exponents in self._stretches(X):
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 start = self._combined(self._weights(exponents)[0])
-                step = _shortened(dense(some), start, REACH / np.sqrt(self.kernel.gamma))
+                # At 6 bandwidths kernel values are exp(-36).
+                step = _shortened_difference(dense(some), start, 6.0 / np.sqrt(self.kernel.gamma))
                 total = np.zeros(start.shape)
                 for node, part in zip(0.5 + 0.5 * nodes, 0.5 * parts, strict=True):
                     total += part * self._gradient(start + node * step, slopes)
@@ -200,7 +189,7 @@ class SoftNeighbours:
             X = sp.csr_array(X)
         elif sp.issparse(X):
             X = X.toarray()
-        for rows in pieces(X.shape[0], 8 * max(self.samples.shape), NEIGHBOUR_BYTES):
+        for rows in pieces(X.shape[0], 8 * max(self.samples.shape), budget=2**22):
             yield rows, X[rows], self._exponents(X[rows])
 
     def _weights(self, exponents: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -278,9 +267,9 @@ class SoftNeighbours:
 
     def _by_differences(self, row: Any, weights: FloatArray) -> FloatArray:
         """Return D_j of one row, (1, d), from differences: they have all their digits, and may be scaled."""
-        near = np.flatnonzero(weights > NEGLIGIBLE)
+        near = np.flatnonzero(weights > 1e-20)  # a sample of less weight is no neighbour
         some = self.samples[near]
-        apart = _way(dense(row), dense(some))
+        apart = _difference(dense(row), dense(some))
         found = self.kernel.gamma * (weights[near] @ np.square(apart))
         if not found.sum() <= INFINITE:
             found = weights[near] @ np.square(apart / np.abs(apart).max())
@@ -288,15 +277,15 @@ class SoftNeighbours:
         return np.asarray(found)
 
 
-def _way(rows: FloatArray, start: FloatArray) -> FloatArray:
+def _difference(rows: FloatArray, start: FloatArray) -> FloatArray:
     """Return the way from start to rows, no number of which is infinite."""
     largest = np.finfo(np.float64).max
     return np.asarray(np.clip(np.subtract(rows, start, dtype=np.float64), -largest, largest))
 
 
-def _shortened(rows: Any, start: FloatArray, reach: float) -> FloatArray:
+def _shortened_difference(rows: Any, start: FloatArray, reach: float) -> FloatArray:
     """Return the way from start to rows, (n, d) each, made no longer than reach; squares of it may overflow."""
-    way = _way(rows, start)
+    way = _difference(rows, start)
     size = np.maximum(np.abs(way).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     unit = way / size
     length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))

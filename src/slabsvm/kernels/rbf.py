@@ -15,21 +15,8 @@ from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, Rows, dense, pieces, row_products, row_sums
 
-# Bytes of a block that are computed at once: at 20,000 columns, 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower.
-TILE_BYTES = 2**25
-# Sums are taken over tiles of which OpenBLAS computes products without packing, at most 10^6 multiplications, or of
-# LEAST_SIDE: at 16 features a third faster than whole rows. FEW_ROWS are not worth the copy of the other side.
-SMALL_PRODUCT = 10**6
-LEAST_SIDE = 160
-FEW_ROWS = 8
-# A product's exponent is off by this times gamma |x - c|^2: above FINE rows are subtracted, above COARSE refused.
-ROUNDING = 4 * float(np.finfo(np.float64).eps)
-FINE = 1e-9
-COARSE = 1e-5
-# float32 values are at least exp(LEAST_EXPONENT), 4e-18: below 1e-38 a processor takes ten times as long.
-LEAST_EXPONENT = -40.0
 # Rows are infinitely far where gamma |x - c|^2 is more than this share of the largest number.
-FARTHEST = 1e-8
+INFINITELY_FAR = 1e-8
 
 
 @dataclass(eq=False)
@@ -59,10 +46,12 @@ class RBF(Kernel):
         """Return the kernel for samples such as X, (n, d), of weights (n,), as exact as they need it; ValueError for
         CSR rows too far from the origin.
         """
+        # A product's exponent is off by this times gamma |x - c|^2.
+        rounding = 4 * float(np.finfo(np.float64).eps)
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(X):
                 typical = gamma * float(np.median(row_sums(X, power=2)))
-                if not ROUNDING * typical <= COARSE:
+                if not rounding * typical <= 1e-5:
                     raise ValueError(
                         f"The rows are so far from the origin (gamma |x|^2 is {typical:.3g}) that rounding hides their "
                         "distances from each other. Give dense data, which are centred for you; or centre or scale the "
@@ -70,9 +59,9 @@ class RBF(Kernel):
                     )
                 return cls(gamma)
             centre = (X * weights[:, None]).sum(axis=0) / weights.sum()
-            tiles = pieces(X.shape[0], 8 * X.shape[1], TILE_BYTES)
+            tiles = pieces(X.shape[0], 8 * X.shape[1])
             farthest = gamma * max(float(row_sums(X[rows] - centre, power=2).max()) for rows in tiles)
-        return cls(gamma, centre, differences=not ROUNDING * farthest <= FINE)
+        return cls(gamma, centre, differences=not rounding * farthest <= 1e-9)
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
         """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2), or (0, -inf, 1) too far out; x for
@@ -82,7 +71,7 @@ class RBF(Kernel):
         if sp.issparse(X) and self.centre is not None:
             X = X.toarray()
         # 2 gamma may overflow.
-        root, farthest = 2.0 * np.sqrt(0.5 * self.gamma), FARTHEST * float(np.finfo(dtype).max)
+        root, farthest = 2.0 * np.sqrt(0.5 * self.gamma), INFINITELY_FAR * float(np.finfo(dtype).max)
         if sp.issparse(X):
             with np.errstate(over="ignore"):
                 norms = -self.gamma * row_sums(X, power=2)
@@ -116,21 +105,24 @@ class RBF(Kernel):
             right = _ends_exchanged(right)
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
-        for rows in pieces(left.shape[0], right.shape[0] * out.itemsize, TILE_BYTES):
+        for rows in pieces(left.shape[0], right.shape[0] * out.itemsize):
             values = self._exponents(left[rows], right, out[rows] if out.dtype == left.dtype else None)
             if out.dtype == np.float32:
-                np.maximum(values, LEAST_EXPONENT, out=values)
+                # exp(-40) is 4e-18: below 1e-38 a processor takes ten times as long.
+                np.maximum(values, -40.0, out=values)
             np.exp(values, out=out[rows], casting="same_kind")
         return out
 
     def sums(self, left: Rows, right: Rows, coefficients: FloatArray) -> FloatArray:
-        """Return the sums, from tiles that are used while they are in the cache."""
-        if sp.issparse(left) or sp.issparse(right) or self.differences or left.shape[0] < FEW_ROWS:
+        """Return the sums, from tiles that are used while they are in the cache; few rows are not worth the copy."""
+        if sp.issparse(left) or sp.issparse(right) or self.differences or left.shape[0] < 8:
             return super().sums(left, right, coefficients)
         left = _ends_exchanged(left)
         columns = np.ascontiguousarray(right.T)
-        side = math.isqrt(SMALL_PRODUCT // len(columns))
-        side = side if side >= LEAST_SIDE else self.columns_at_once
+        # OpenBLAS computes products of at most 10^6 multiplications without packing. Such tiles, of 160 rows at least,
+        # are a third faster at 16 features than whole rows.
+        side = math.isqrt(10**6 // len(columns))
+        side = side if side >= 160 else self.columns_at_once
         totals = np.zeros((left.shape[0], *coefficients.shape[1:]))
         scratch = np.empty(side * side, dtype=left.dtype)
         for rows in pieces(left.shape[0], 1, side):

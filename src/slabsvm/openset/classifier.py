@@ -40,11 +40,6 @@ from slabsvm.runtime.sklearn_private import (
     _safe_indexing,
 )
 
-# Decisions held at once while predicting: 64 MB.
-DECISIONS_AT_ONCE = 2**23
-# A class with fewer samples has none to hold out.
-FEW = 3
-
 
 @parameters
 class OpenSetClassifier(ClassifierMixin, Wrapping):
@@ -226,7 +221,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         levels = self.rule_.levels(self.alpha if alpha is None else alpha)
         labels = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
-        for rows in pieces(len(chosen), len(self.classes_), DECISIONS_AT_ONCE):
+        # 2^23 decisions are held at once, 64 MB.
+        for rows in pieces(len(chosen), len(self.classes_), 2**23):
             chosen[rows] = names(self.rule_.answers(_safe_indexing(X, rows), self.n_jobs)[1] - levels)
         return labels[chosen]
 
@@ -296,8 +292,9 @@ def _fitted_to_class(
     count = _num_samples(X)
     try:
         with gathered() as warned:
-            if count < FEW:
-                rows = np.arange(FEW - 1) % count
+            # A class of fewer than 3 samples has none to hold out.
+            if count < 3:
+                rows = np.arange(2) % count
                 X, parameters = _safe_indexing(X, rows), _check_method_params(X, parameters, indices=rows)
                 model.set_params(estimator=FrozenEstimator(fit_with(model.estimator, X, parameters)))
             # Of calibrations, the classifier warns once for all classes.

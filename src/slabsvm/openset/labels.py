@@ -10,9 +10,6 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_consistent_length, column_or_1d
 
-# The unknown label that "auto" chooses.
-UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1
-
 
 def checked_labels(y: Any, X: Any) -> npt.NDArray[Any]:
     """Return the class of each row of X, (n_samples,), or refuse what names no classes."""
@@ -33,14 +30,17 @@ def checked_labels(y: Any, X: Any) -> npt.NDArray[Any]:
 
 def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
     """Return the unknown label beside these classes, for the parameter of this name; refuse one that is a class."""
-    words = _are_words(classes)
+    words = classes.dtype.kind in "US" or isinstance(classes[0], str)
     if isinstance(label, str) and label == "auto":
-        label = UNKNOWN_WORD if words else min(UNKNOWN_NUMBER, int(classes[0]) - 1)
+        label = "unknown" if words else min(-1, int(classes[0]) - 1)
     if isinstance(label, str) != words:
         kinds = ("words", "a number") if words else ("numbers", "a word")
         raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")
     if not words:
-        label = _whole(label)
+        is_whole = isinstance(label, Real) and float(label).is_integer()
+        if not is_whole:
+            raise ValueError(f"unknown_label is {label!r}, but the classes are whole numbers; give a whole number.")
+        label = int(label)
     joined(classes, label)
     if label in classes:
         raise ValueError(
@@ -66,15 +66,3 @@ def listed(labels: npt.NDArray[Any]) -> str:
     """Return a few labels for a message."""
     shown = ", ".join(repr(label) for label in labels[:5].tolist())
     return shown if len(labels) <= 5 else f"{shown}, ..."
-
-
-def _are_words(classes: npt.NDArray[Any]) -> bool:
-    return classes.dtype.kind in "US" or isinstance(classes[0], str)
-
-
-def _whole(label: Any) -> int:
-    """Return an unknown label beside numbers as a whole number, or refuse it."""
-    is_whole = isinstance(label, Real) and float(label).is_integer()
-    if not is_whole:
-        raise ValueError(f"unknown_label is {label!r}, but the classes are whole numbers; give a whole number.")
-    return int(label)

@@ -31,7 +31,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.parallel import delayed
 
-from slabsvm.conformal.detector import BY_CHANCE, FAR_REMEDY, REACH_REMEDY, ConformalDetector, found_no_direction
+from slabsvm.conformal.detector import (
+    FAR_REMEDY,
+    REACH_REMEDY,
+    ROUNDING_DECIDES,
+    ConformalDetector,
+    no_direction_warning,
+)
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, Ranking, largest_rejected, ranked
 from slabsvm.detectors.answers import final_estimator
 from slabsvm.openset.labels import listed
@@ -39,8 +45,6 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned
 from slabsvm.runtime.sklearn_private import _safe_indexing
-
-REMEDY = "Give more samples, or a larger alpha."
 
 
 def warnings_of_classes(warned: Sequence[Sequence[Warned]], classes: npt.NDArray[Any]) -> list[Warned]:
@@ -51,11 +55,11 @@ def warnings_of_classes(warned: Sequence[Sequence[Warned]], classes: npt.NDArray
         labels = classes[[bool(text) for text in texts]]
         first = next(text for text in texts if text)
         of_which = f" (the first, of {listed(labels[:1])})" if len(labels) > 1 else ""
-        warnings.append((f"{_having(labels)} a model whose fit warned{of_which}: {first}", category))
+        warnings.append((f"{_subject(labels)} a model whose fit warned{of_which}: {first}", category))
     return warnings
 
 
-def _having(labels: npt.NDArray[Any]) -> str:
+def _subject(labels: npt.NDArray[Any]) -> str:
     """Return which classes, and how many, as the subject of a sentence."""
     return f"Class {listed(labels)} has" if len(labels) == 1 else f"{len(labels)} classes ({listed(labels)}) have"
 
@@ -101,9 +105,9 @@ class DetectorRule:
         if not few.any():
             return ""
         return (
-            f"{_having(self.classes[few])} too few samples for alpha={rate:g}. If other classes have enough, such a "
+            f"{_subject(self.classes[few])} too few samples for alpha={rate:g}. If other classes have enough, such a "
             f"class rejects up to {self.steps[few].max():.2g} of its new samples: those below all of its calibration "
-            f"samples. If no class has enough, nothing is unknown. {REMEDY}"
+            f"samples. If no class has enough, nothing is unknown. Give more samples, or a larger alpha."
         )
 
     def far_accepted(self, rate: float) -> BoolArray:
@@ -113,28 +117,21 @@ class DetectorRule:
 
     def warnings_at(self, rate: float) -> list[str]:
         """Return what is to be warned of, or empty texts."""
-        undirected = [found_no_direction(model.estimator_) for model in self.models]
+        undirected = [no_direction_warning(model.estimator_) for model in self.models]
         far = self.far_accepted(rate) & [not text for text in undirected]
         warned = [self.too_few(rate)]
         if far.any():
-            warned.append(f"{_having(self.classes[far])} a model that accepts rows infinitely far away. {FAR_REMEDY}")
+            warned.append(f"{_subject(self.classes[far])} a model that accepts rows infinitely far away. {FAR_REMEDY}")
         lost = self.classes[[bool(text) for text in undirected]]
         if len(lost):
             first = next(filter(None, undirected))
-            warned.append(
-                f"{_having(lost)} a model whose fit found w = 0: {BY_CHANCE}. The first fit's own warning: {first}"
-            )
+            found = f"{_subject(lost)} a model whose fit found w = 0: {ROUNDING_DECIDES}."
+            warned.append(f"{found} The first fit's own warning: {first}")
         beyond = self.classes[[model.out_of_reach_ > rate for model in self.models]]
         if len(beyond):
             samples = f"more than alpha={rate:g} of the calibration samples"
-            warned.append(f"{_having(beyond)} {samples} out of the kernel's reach. {REACH_REMEDY}")
+            warned.append(f"{_subject(beyond)} {samples} out of the kernel's reach. {REACH_REMEDY}")
         return warned
-
-
-# A table of decisions tells known from unknown better than the probabilities that are made of it, which add up to 1.
-OF_CONFIDENCE = ("decision_function", "predict_proba")
-# Graded p-values stay above 0 by this share of a step.
-LEAST_SHARE = 1.0 - LARGEST_SHARE
 
 
 def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArray:
@@ -151,7 +148,9 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
         raise ValueError(
             f"The classifier {name} has learned other classes than those of y; give one that keeps labels."
         )
-    method = next((method for method in OF_CONFIDENCE if hasattr(classifier, method)), None)
+    # A table of decisions tells known from unknown better than the probabilities made of it, which add up to 1.
+    methods = ("decision_function", "predict_proba")
+    method = next((method for method in methods if hasattr(classifier, method)), None)
     if method is None:
         raise ValueError(
             f"The classifier {name} has neither decision_function nor predict_proba, so it cannot say how sure it is. "
@@ -226,7 +225,8 @@ class ClassifierRule(DetectorRule):
         sure = np.full(normal.shape, np.inf)
         if len(asked):
             sure[asked] = confidences(self.classifier, _safe_indexing(X, asked), self.classes)
-        share = np.clip(graded * self.confidence.graded(sure), LEAST_SHARE, LARGEST_SHARE)
+        # Graded p-values stay above 0 by as much as below the next step.
+        share = np.clip(graded * self.confidence.graded(sure), 1.0 - LARGEST_SHARE, LARGEST_SHARE)
         order = _fisher(normal, self.confidence.p_values(sure), self.steps)
         return self.held_out.p_values(order), self.held_out.graded(order, share)
 
@@ -241,7 +241,8 @@ class ClassifierRule(DetectorRule):
             return super().too_few(rate)
         return (
             f"Nothing will be unknown: with {self.held_out.count} calibration samples of {len(self.classes)} classes "
-            f"the smallest p-value is {self.smallest_p_value:.3g}, and alpha is {rate:g}. {REMEDY}"
+            f"the smallest p-value is {self.smallest_p_value:.3g}, and alpha is {rate:g}. Give more samples, or a "
+            "larger alpha."
         )
 
     def far_accepted(self, rate: float) -> BoolArray:

@@ -16,13 +16,11 @@ IndexArray = npt.NDArray[np.intp]
 IntArray = npt.NDArray[np.int64]
 Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array can pick
 
-# Terms are multiplied by this power of two, and their sum divided by it: terms that underflow are negligible in it.
-UNIT = 2.0**-600
-
-# What is computed at a time takes 32 MB: little beside a fit, and much beside the cost of a call.
+# What is computed at a time takes 32 MB: little beside a fit, and much beside the cost of a call. Blocks of the RBF
+# kernel at 20,000 columns took 2.6 (d = 16) to 6.6 (d = 784) times longer with 0.5 MB.
 PIECE_BYTES = 2**25
-# Bytes that right-hand CSR rows may take when they are laid out densely.
-DENSE_BYTES = 2**25
+# Kernel values, distances or differences that one step holds for some rows and all samples take 16 MB.
+STEP_BYTES = 2**24
 
 
 def pieces(n_rows: int, bytes_per_row: int, budget: int = PIECE_BYTES) -> list[slice]:
@@ -49,7 +47,9 @@ def product(rows: Any, coefficients: FloatArray) -> FloatArray:
         sums = np.asarray(rows @ coefficients)
         far = np.flatnonzero(~np.isfinite(sums.reshape(len(sums), -1)).all(axis=1))
         if len(far):
-            sums[far] = ((rows[far] * UNIT) @ coefficients) / UNIT
+            # A power of two is exact, and terms that underflow are negligible in a sum that overflows without it.
+            unit = 2.0**-600
+            sums[far] = ((rows[far] * unit) @ coefficients) / unit
     return sums
 
 
@@ -64,7 +64,7 @@ def row_products(left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloat
             return np.matmul(left, dense(right).T, out=out)
     if out is None:
         out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
-    for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
+    for columns in pieces(right.shape[0], right.shape[1] * out.itemsize):
         out[:, columns] = left @ np.ascontiguousarray(dense(right[columns]).T)
     return out
 

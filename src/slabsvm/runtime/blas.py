@@ -150,7 +150,7 @@ def _release() -> None:
         OpenBLASController.clear_controlling_thread(force=True)
 
 
-def apart(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
+def in_own_thread(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
     """Return what a call returns, or raise what it raises, with one thread of BLAS.
 
     Python looks at an interruption between instructions of the main thread, and not inside of a call of LAPACK. It
@@ -175,12 +175,8 @@ def apart(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
     return future.result()
 
 
-# What is called may itself be what workers die of.
-TRIES = 3
-
-
 def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
-    """Return what calls, made by `delayed`, return, in their order; raise CancelledError where none of TRIES ends.
+    """Return what calls, made by `delayed`, return, in order; raise CancelledError where none of three tries ends.
 
     When a Dask worker dies that holds a call's rows, Dask cancels the calls in want of them: all are made anew.
     """
@@ -189,6 +185,7 @@ def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
         try:
             return list(Parallel(n_jobs=n_jobs)(made))
         except CancelledError:
+            # What is called may itself be what workers die of.
             tried += 1
-            if tried == TRIES:
+            if tried == 3:
                 raise

@@ -55,9 +55,6 @@ def load(purpose: str, library: str, extra: str) -> None:
         raise ExtraMissingError.of(purpose, library, extra, str(error)) from error
 
 
-# Frames of these packages lie between a caller and a warning: scikit-learn's are its wrappers of fit, joblib's run it.
-INNER = frozenset({"slabsvm", "sklearn", "joblib"})
-
 # A warning as it was given: its text and category.
 Warned = tuple[str, type[Warning]]
 
@@ -73,8 +70,9 @@ def warn(text: str, category: type[Warning]) -> None:
     if others is not None:
         others.append((text, category))
         return
-    level, frame = 1, currentframe()
-    while frame and frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
+    # scikit-learn's frames between a caller and a warning are its wrappers of fit, and joblib's run it.
+    level, frame, inner = 1, currentframe(), ("slabsvm", "sklearn", "joblib")
+    while frame and frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inner:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
 

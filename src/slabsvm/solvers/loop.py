@@ -20,21 +20,20 @@ import numpy as np
 
 from slabsvm import core
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.solution import (
+    GapScale,
+    Point,
+    Solution,
+    Status,
+    certified,
+    linear_minimiser,
+    multipliers_of,
+)
 from slabsvm.gram.base import SMALL, Blocks, Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers.small import CURVATURE_FLOOR, LARGEST, solve_small
+from slabsvm.solvers.small import CURVATURE_FLOOR, MOST_EXACT, solve_small
 from slabsvm.solvers.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
-
-# The lower plane may lack this much of what beta asks of it: samples that are beyond their boxes ask for less in them.
-SURPLUS = 1.1
-# Of more samples than are factored, at most 60 products with K are made, until scores of 1 are off by no more than
-# this on average: the gap is then some 1e-3 of the objective, or less.
-PRODUCTS = 60
-LEVEL = 2e-5
-# After 8 products it is told whether the planes are apart.
-TOLD = 8
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def solve(
     ValueError
         When K is found to be indefinite.
     """
-    if dual.n_samples <= LARGEST:
+    if dual.n_samples <= MOST_EXACT:
         return solve_small(dual, gram, tol=tol, max_iter=max_iter)[0]
     gram.check()
     left = float(np.abs(dual.signs @ dual.totals)) / dual.total
@@ -171,6 +170,7 @@ class _Rounds:
     ) -> None:
         self.dual, self.gram, self.limits, self.tuning, self.steps = dual, gram, limits, tuning, steps
         self.mean_diagonal = float(gram.diagonal.mean())
+        self.scale = GapScale.of(dual, self.mean_diagonal)
         cheapest = np.float32 if gram.single_precision_error < np.inf else np.float64
         self.cache = KernelCache(gram, dtype or cheapest, limits.cache_bytes)
         if dual.n_samples <= SMALL:
@@ -182,16 +182,16 @@ class _Rounds:
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
-        return self.run_from(self._at(self._start_from_mean() if start is None else start))
+        return self.run_from(self._point_at(self._start_from_mean() if start is None else start))
 
     def run_from(self, point: Point) -> Solution:
         """Return the solution that the rounds from a point lead to."""
         self.point, tuning = point, self.tuning
         mark, rounds_since, doubt, status = np.inf, 0, 0.0, Status.STALLED
         while True:
-            gap, target = self.point.gap, self._gap_target(self.point)
-            relative = self.dual.relative(gap, self.point.objective, self.mean_diagonal)
-            self.history.append((len(self.cache.members), relative))
+            gap = self.point.gap
+            target = self.scale.target(self.point.objective, self.limits.tol, self.gram.resolution)
+            self.history.append((len(self.cache.members), self.scale.relative(gap, self.point.objective)))
             mark, rounds_since = (gap, 0) if gap < tuning.progress * mark else (mark, rounds_since + 1)
             stalled = rounds_since >= tuning.patience * self.working_sets.rounds
             if gap + self._rounding() <= target:
@@ -200,7 +200,8 @@ class _Rounds:
                     self.point = settled
                     break
             if self._needs_double_precision(gap, target, stalled=stalled):
-                self._refine()
+                self.cache = KernelCache(self.gram, np.float64, self.limits.cache_bytes)
+                self.point = self._point_at(self.point.multipliers)
                 mark, rounds_since = np.inf, 0
                 continue
             if stalled or self.steps >= self.limits.steps or self.work >= self.limits.work:
@@ -222,10 +223,10 @@ class _Rounds:
             rounding=doubt,
         )
 
-    def _at(self, multipliers: FloatArray) -> Point:
+    def _point_at(self, multipliers: FloatArray) -> Point:
         return Point(self.dual, multipliers, self.dual.linear + self.cache.product(self.dual.beta(multipliers)))
 
-    def _moved(self, members: IndexArray, values: FloatArray) -> Point:
+    def _point_after(self, members: IndexArray, values: FloatArray) -> Point:
         """Return the point at which some samples have other multipliers, shape (P, k), by a product with the change."""
         multipliers = self.point.multipliers.copy()
         multipliers[:, members] = values
@@ -234,7 +235,7 @@ class _Rounds:
 
     def _start_from_mean(self) -> FloatArray:
         mean = np.full(self.dual.n_samples, self.dual.signs @ self.dual.totals / self.dual.n_samples)
-        return self.dual.linear_minimiser(self.dual.linear + self.cache.product(mean))
+        return linear_minimiser(self.dual, self.dual.linear + self.cache.product(mean))
 
     def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
         """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
@@ -243,10 +244,10 @@ class _Rounds:
         scores = dual.linear + self.cache.product(beta)
         candidates = candidates_of(dual, scores, rough)
         if len(candidates) > NEARLY_ALL * dual.n_samples:
-            return dual.linear_minimiser(scores)
+            return linear_minimiser(dual, scores)
         few = dual.part(candidates)
         limits = replace(limits, cache_bytes=self.cache.free_bytes)
-        start = few.linear_minimiser(scores[candidates])
+        start = linear_minimiser(few, scores[candidates])
         nearer = _Rounds(few, self.gram.subset(candidates), limits, self.tuning, self.steps).run(start)
         self.steps = nearer.iterations
         start = np.zeros_like(dual.caps)
@@ -258,9 +259,6 @@ class _Rounds:
         by_products = not (self.gram.cheap_products or self.dual.linear.any())
         return equal_scores_by_products(self.dual, self.cache.blocks) if by_products else None
 
-    def _gap_target(self, point: Point) -> float:
-        return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
-
     def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
         if self.cache.dtype is np.float64:
             return False
@@ -270,16 +268,11 @@ class _Rounds:
             or (gap_target < 2 * self._rounding() and gap <= 4 * self._rounding())
         )
 
-    def _refine(self) -> None:
-        """Go on in float64."""
-        self.cache = KernelCache(self.gram, np.float64, self.limits.cache_bytes)
-        self.point = self._at(self.point.multipliers)
-
     def _rounding(self) -> float:
         """Return the gap that float32 scores can hide; float64 scores hide nothing that matters."""
         if self.cache.dtype is np.float64:
             return 0.0
-        return self.tuning.single_gap * self.dual.largest_objective(self.mean_diagonal)
+        return self.tuning.single_gap * self.scale.largest
 
     def _descend(self) -> None:
         """Improve the members' multipliers, by the compiled descent on their block of K."""
@@ -296,7 +289,7 @@ class _Rounds:
             np.ascontiguousarray(self.dual.caps[:, members]),
             self.dual.signs.astype(block.dtype),
             self.point.objective,
-            self.dual.scale(0.0, self.mean_diagonal),
+            self.scale.size(0.0),
             tuning.goal * self.limits.tol,
             0.0 if self.cache.holds_everything else tuning.part_goal,
             max(CURVATURE_FLOOR * self.mean_diagonal, float(np.finfo(np.float64).tiny)),
@@ -306,7 +299,7 @@ class _Rounds:
         self.work += steps * len(members)
         rounding = 0.0 if self.cache.dtype is np.float64 else 10 * self.gram.single_precision_error
         refuse_negative_curvature(curvature, self.mean_diagonal, rounding)
-        self.point = self._moved(members, values)
+        self.point = self._point_after(members, values)
 
     def _steps_at_once(self) -> int:
         if self.cache.holds_everything and not self.tried:
@@ -366,8 +359,10 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
     total, eps = float(dual.signs @ dual.totals), float(np.finfo(K.dtype).eps)
     x, residual = np.zeros(dual.n_samples), np.ones(dual.n_samples)
     direction, square = residual.copy(), float(residual @ residual)
-    for made in range(PRODUCTS):
-        if made == TOLD and (x.sum() <= 0 or surplus(dual, x * (total / x.sum())) > SURPLUS):
+    for made in range(60):
+        # After 8 products it is known whether the planes are apart. The lower one may lack a tenth of what beta asks of
+        # it: samples that are beyond their boxes ask for less in them.
+        if made == 8 and (x.sum() <= 0 or surplus(dual, x * (total / x.sum())) > 1.1):
             return None
         image = K.times(direction)
         curvature = float(direction @ image)
@@ -376,14 +371,15 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
             break
         x += square / curvature * direction
         residual -= square / curvature * image
-        if np.abs(residual).mean() <= LEVEL:
+        # Scores of 1 are off by no more than this on average: the gap is then some 1e-3 of the objective, or less.
+        if np.abs(residual).mean() <= 2e-5:
             break
         square, before = float(residual @ residual), square
         direction = residual + square / before * direction
     if not x.sum() > 0:
         # K is 0 but for rounding.
         return None
-    multipliers = dual.multipliers_of(x * (total / x.sum()))
+    multipliers = multipliers_of(dual, x * (total / x.sum()))
     return Point(dual, multipliers, K.times(dual.beta(multipliers)))
 
 

@@ -14,16 +14,16 @@ import numpy as np
 
 from slabsvm import core
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.solution import GapScale, Point, Solution, Status, certified
 from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# Samples, at most.
-LARGEST = 2000
+# The most samples of a program that goes to the core whole, and that rows or groups are left out of exactly.
+MOST_EXACT = 2000
 # A step of the descent divides by no less, as a share of K's diagonal: equal samples have no curvature.
 CURVATURE_FLOOR = 1e-12
-# Steps of a descent times samples, at most.
+# Steps of a descent times samples, at most: about two seconds.
 MOST_WORK = 1e9
 
 
@@ -59,7 +59,7 @@ class Leaving:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutScores:
     """Scores of samples under the optimum of the program without them.
 
     Attributes
@@ -88,7 +88,7 @@ def solve_small(
     max_iter: int = -1,
     optimum: bool = True,
     leaving: Leaving | None = None,
-) -> tuple[Solution, LeftOut | None]:
+) -> tuple[Solution, LeftOutScores | None]:
     """Return the solution of a program, and scores without what leaves it.
 
     Parameters
@@ -115,7 +115,7 @@ def solve_small(
         dual.totals,
         dual.linear,
         tol=tol,
-        smallest=dual.scale(0.0, diagonal),
+        smallest=GapScale.of(dual, diagonal).size(0.0),
         floor=max(CURVATURE_FLOOR * diagonal, float(np.finfo(np.float64).tiny)),
         max_steps=max_iter,
         most_work=MOST_WORK,
@@ -132,4 +132,4 @@ def solve_small(
         iterations=steps,
         unfinished=Status.ITERATION_LIMIT if 0 <= max_iter <= steps else unfinished,
     )
-    return solution, None if leaving is None else LeftOut(left_out, error, counts)
+    return solution, None if leaving is None else LeftOutScores(left_out, error, counts)

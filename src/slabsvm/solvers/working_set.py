@@ -14,30 +14,21 @@ from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Blocks, Gram
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
 
-# Candidates: the share of support vectors of the part that was solved first, on each side, and half as many again.
-MARGIN = 1.5
 # The samples that join the working set: at least this many, or as many as are free; a quarter for each of four sides.
 NEWCOMERS = 256
-# Of more samples than there is room for, the worst violators take this share of the room and leave the rest to those
-# whose turn was longest ago: violators alone go on in a corner, since each move makes new ones around it.
-WORST = 0.2
-# The block takes at most this share of the memory, and rows the rest.
-BLOCK_SHARE = 0.5
-# A block of 2,048 members is held whatever the memory: a working set that lacks free variables makes no progress.
-LEAST_SPACE = 2048
 # A working set of this share of all samples takes in the rest, if all of K fits the memory; so does a fit of which a
 # part has this share of support vectors.
 NEARLY_ALL = 0.5
 
 
 def candidates_of(dual: Dual, scores: FloatArray, rough: Solution) -> IndexArray:
-    """Return each plane's lowest sigma_p s: MARGIN times the part's share of support vectors, and mass enough."""
+    """Return each plane's lowest sigma_p s: 1.5 times the part's share of support vectors, and mass enough."""
     named = np.zeros(dual.n_samples, dtype=bool)
     for sign, multipliers, caps, total in zip(dual.signs, rough.multipliers, dual.caps, dual.totals, strict=True):
         share = np.count_nonzero(multipliers) / len(multipliers)
         order = np.argsort(sign * scores, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(caps[order]), MARGIN * total)) + 1
-        named[order[: max(int(MARGIN * share * dual.n_samples), enough)]] = True
+        enough = int(np.searchsorted(np.cumsum(caps[order]), 1.5 * total)) + 1
+        named[order[: max(int(1.5 * share * dual.n_samples), enough)]] = True
     return np.flatnonzero(named)
 
 
@@ -82,7 +73,8 @@ def in_turns(point: Point, working: IndexArray, room: int, last_turns: IndexArra
     beside these, and would be taken for ever without them.
     """
     chosen = np.zeros(point.dual.n_samples, dtype=bool)
-    n_each = int(WORST * room) // (2 * len(point.distances))
+    # Violators take a fifth of the room: alone they go on in a corner, since each move makes new ones around it.
+    n_each = int(0.2 * room) // (2 * len(point.distances))
     _choose(chosen, point, lambda _: n_each)
     others = working[~chosen[working]]
     waiting = np.lexsort((last_turns[others], ~_free(point)[others]))[: room - np.count_nonzero(chosen)]
@@ -117,8 +109,8 @@ class KernelCache:
     dtype : float32 or float64
     cache_bytes : float
         What rows and block may take together. Rows that do not fit are computed again in every product; a block of
-        least_space members is held whatever it says.
-    least_space : int, default=LEAST_SPACE
+        least_space members is held whatever it says: a working set without free variables makes no progress.
+    least_space : int, default=2048
     piece_bytes : int, default=PIECE_BYTES
         The newcomers' rows of the block are filled in pieces of this size, so that they are not in memory twice.
 
@@ -136,7 +128,7 @@ class KernelCache:
         gram: Gram,
         dtype: type[np.floating[Any]],
         cache_bytes: float,
-        least_space: int = LEAST_SPACE,
+        least_space: int = 2048,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
         self.gram, self.dtype, self.cache_bytes = gram, dtype, cache_bytes
@@ -169,8 +161,8 @@ class KernelCache:
         """How many rows may be kept; none where a product costs less than reading them."""
         if self.gram.cheap_products or self.holds_everything:
             return 0
-        # A small memory is left to the block that progress needs.
-        room = (1.0 - BLOCK_SHARE) * self.cache_bytes
+        # Rows take half of the memory, and the block the rest. A small memory is left to the block that progress needs.
+        room = 0.5 * self.cache_bytes
         return min(self.gram.n_samples, int(room // self._bytes_per_row))
 
     @property
@@ -186,7 +178,7 @@ class KernelCache:
     @property
     def largest(self) -> int:
         """How many members' block fits its share of the memory, and never too few to make progress."""
-        most = int(np.sqrt(BLOCK_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize))
+        most = int(np.sqrt(0.5 * self.cache_bytes / np.dtype(self.dtype).itemsize))
         return max(self.least_space, most // LANES * LANES)
 
     @property
