@@ -527,7 +527,8 @@ def _of_array(array: Any, dense: Callable[[Any], Any] = np.asarray) -> Iterator[
         raise TableError(f"it holds an array of {array.dtype} with the shape {shape}: a table has rows and columns")
     if shape[1] == 0:
         raise TableError("it has no columns")
-    height, names = max(1, PIECE_CELLS // shape[1]), [f"x{place}" for place in range(shape[1])]
+    # Names of 100,000 columns take longer than a row.
+    height, names = max(1, PIECE_CELLS // shape[1]), _pandas().Index([f"x{place}" for place in range(shape[1])])
     for first in range(0, shape[0], height):
         yield _pandas().DataFrame(dense(array[first : first + height]), columns=names)
 
