@@ -49,7 +49,7 @@ __all__ = [
     "p_values",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
 HOMES = {
