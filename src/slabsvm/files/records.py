@@ -148,6 +148,16 @@ class Records:
         if n_records != n_rows:
             raise TableError(f"it has {counted(n_records, 'record')}, of which {counted(n_rows, 'row')} could be read")
 
+    def line_of(self, row: int) -> int | None:
+        """Return the line on which a row, by its number from 1, ends."""
+        for block in self:
+            reader = self._reader(block.content, strict=False)
+            for cells in reader:
+                row -= bool(cells) or len(self.names) == 1
+                if row == 0:
+                    return int(block.line + reader.line_num - 1)
+        return None
+
     @_long_cells()
     def examine(self, blocks: Sequence[Block], *, strict: bool = True) -> int:
         """Refuse the first record that has not one cell for each name, or a stray quote (strict); count the records."""

@@ -90,6 +90,7 @@ class Reading:
     n_columns: int = 0  # the least number of columns of an svmlight file, which states only those that are not 0
     said: list[str] = field(default_factory=list)  # what was left out, or found, as sentences
     found: dict[str, str] = field(default_factory=dict)  # the "encoding"
+    rows_of_sheet: list[int] = field(default_factory=list)  # of a workbook: the sheet's number of each row
 
     def named(self, path: Path) -> str:
         """Return the format of a file."""
@@ -109,6 +110,13 @@ class Reading:
         if path.is_dir():
             raise TableError("it is a folder. Name a file in it")
         raise TableError(f"its name does not say which format it has. Say so (format): {', '.join(SUFFIXES)}")
+
+    def number(self, kept: int) -> int:
+        """Return the number in the file, from 1, of a row by its place among those that are not skipped."""
+        number = kept + 1
+        for skipped in sorted(self.skip_rows):
+            number += skipped <= number
+        return number
 
     def say(self, text: str) -> None:
         """Keep a sentence, once."""
@@ -155,6 +163,21 @@ def whole(path: Path, how: Reading) -> Any:
         what = f"row {first + 1:,} looks like a total: {cells}{more}. Leave it out (skip-rows)"
         raise TableError(what, remedy=("skip-rows", numbers))
     return table
+
+
+def located(error: TableError, path: Path, how: Reading) -> TableError:
+    """Return an error of what was read of a file, whose rows have their numbers there, and their lines."""
+
+    def place(row: int) -> tuple[int, str]:
+        number, line = how.number(row), None
+        if how.rows_of_sheet:
+            return number - 1, f"row {how.rows_of_sheet[number - 1]:,} of the sheet"
+        if path != STANDARD and how.named(path) in TEXTS:
+            with _records(path, how) as records:
+                line = records.line_of(number)
+        return number - 1, "" if line is None else f"line {line:,}"
+
+    return error.placed(place)
 
 
 def _parts(path: Path, how: Reading) -> Iterator[Any]:
@@ -462,6 +485,7 @@ def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
         for row in table.index[same > MOST_NAMES * len(names)].tolist():
             how.say(f"Row {row + 1:,} of the sheet repeats the header, and is left out.")
             table = table.drop(index=row)
+    how.rows_of_sheet[:] = (table.index + 1).tolist()
     table = table.reset_index(drop=True)
     for column in set(how.ids) & set(names):
         table[column] = table[column].map(_as_text, na_action="ignore")

@@ -48,9 +48,15 @@ class TableError(ValueError):
     """
 
     def __init__(
-        self, what: str, *, column: str | None = None, row: int | None = None, remedy: tuple[str, str] | None = None
+        self,
+        what: str,
+        *,
+        column: str | None = None,
+        row: int | None = None,
+        remedy: tuple[str, str] | None = None,
+        line: str = "",
     ) -> None:
-        where = [] if row is None else [f"row {row + 1:,}"]
+        where = [] if row is None else [f"row {row + 1:,}{line and f' ({line})'}"]
         where += [] if column is None else [f"column {shown(column)}"]
         place, what = ", ".join(where), escaped(" ".join(what.splitlines()))
         super().__init__(f"{place[0].upper()}{place[1:]}: {what}" if place else what)
@@ -71,10 +77,14 @@ class TableError(ValueError):
 
     def below(self, rows: int) -> TableError:
         """Return the error as one of a table whose rows follow `rows` others."""
+        return self.placed(lambda row: (row + rows, ""))
+
+    def placed(self, of: Callable[[int], tuple[int, str]]) -> TableError:
+        """Return the error with what a function makes of rows: their place in the whole table, and their line."""
         if len(self.errors) > 1:
-            return TableError.of([error.below(rows) for error in self.errors], self.what)
-        row = None if self.row is None else self.row + rows
-        return TableError(self.what, column=self.column, row=row, remedy=self.remedy)
+            return TableError.of([error.placed(of) for error in self.errors], self.what)
+        row, line = (None, "") if self.row is None else of(self.row)
+        return TableError(self.what, column=self.column, row=row, remedy=self.remedy, line=line)
 
 
 # What to do about an error, and the option that does it, if there is one.
