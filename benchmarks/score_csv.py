@@ -9,7 +9,6 @@ one thread, of passes that take turns. What is needed at most of memory is that 
 
 from __future__ import annotations
 
-import io
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,18 +20,8 @@ import pandas as pd
 
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, interleaved, tables
 from slabsvm.command.fit import detector_of
-from slabsvm.command.scoring import (
-    DIGITS,
-    FORMS,
-    NUMBERED,
-    WRITTEN,
-    LineWriter,
-    RowNames,
-    Run,
-    Scorer,
-    loaded,
-    output_file,
-)
+from slabsvm.command.model import RowNames, loaded
+from slabsvm.command.scoring import Run, Scorer, output_file, separated_lines
 from slabsvm.files import save
 from slabsvm.files.tables import Reading, pieces
 from slabsvm.tables import TableEncoder
@@ -90,7 +79,7 @@ def score(model: Path, table: Path, output: Path, reasons: int) -> Run:
     pipeline = loaded(model)
     run = Run(Scorer.of(pipeline, None), reasons, RowNames(pipeline[0], None))
     with output_file(output) as file:
-        run.write(pieces(table, Reading()), file, ",", lambda _: None)
+        run.write(pieces(table, Reading()), file, ",")
     return run
 
 
@@ -105,7 +94,6 @@ def peak_megabytes(model: Path, table: Path, output: Path, reasons: int) -> floa
 def parts(model: Path, table: Path) -> dict[str, float]:
     """Return the seconds of a pass that go into the detector's scores, and into writing."""
     scorer, seconds = Scorer.of(loaded(model), None), {"scores": 0.0, "writing": 0.0}
-    lines = LineWriter(io.StringIO(), ",", [NUMBERED, *WRITTEN], FORMS)
     for piece in pieces(table, Reading()):
         values = scorer.encoder.encoded(piece).values
         for _, step in scorer.between:
@@ -115,14 +103,7 @@ def parts(model: Path, table: Path) -> dict[str, float]:
         seconds["scores"] += time.process_time() - begin
         answers = scorer.answers(piece)
         begin = time.process_time()
-        lines.write(
-            range(len(piece)),
-            answers.decision.tolist(),
-            np.where(answers.accepted, "true", "false").tolist(),
-            answers.score.tolist(),
-            [""] * len(piece) if answers.p_value is None else map(DIGITS.__mod__, answers.p_value.tolist()),
-            lines.quoted([""] * len(piece)),
-        )
+        separated_lines(range(len(piece)), answers, [([], [])] * len(piece), ",")
         seconds["writing"] += time.process_time() - begin
     return seconds
 
