@@ -77,7 +77,7 @@ def model(detector: str, n_learned: int) -> Path:
 
 def score(model: Path, table: Path, output: Path, reasons: int) -> Run:
     pipeline = loaded(model)
-    run = Run(Scorer.of(pipeline, None), reasons, RowNames(pipeline[0], None))
+    run = Run(Scorer(pipeline, None), reasons, RowNames(pipeline[0], None))
     with output_file(output) as file:
         run.write(pieces(table, Reading()), file, ",")
     return run
@@ -93,7 +93,7 @@ def peak_megabytes(model: Path, table: Path, output: Path, reasons: int) -> floa
 
 def parts(model: Path, table: Path) -> dict[str, float]:
     """Return the seconds of a pass that go into the detector's scores, and into writing."""
-    scorer, seconds = Scorer.of(loaded(model), None), {"scores": 0.0, "writing": 0.0}
+    scorer, seconds = Scorer(loaded(model), None), {"scores": 0.0, "writing": 0.0}
     for piece in pieces(table, Reading()):
         values = scorer.encoder.encoded(piece).values
         for _, step in scorer.between:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slabsvm.tables.cells import Cells
 
 # The probability that any column of a table of good rows is said to have changed.
-BY_CHANCE = 0.01
+CHANGED_BY_CHANCE = 0.01
 
 
 @dataclass
@@ -76,7 +76,7 @@ class ColumnCheck:
         both = both[:, both.sum(axis=0) > 0]
         if both.shape[1] < 2:
             return False
-        return bool(chi2_contingency(both, correction=False).pvalue < BY_CHANCE / n_columns)
+        return bool(chi2_contingency(both, correction=False).pvalue < CHANGED_BY_CHANCE / n_columns)
 
     def svg(self) -> str:
         """Return how the cells lie: learned ones pale, new ones before them."""
@@ -137,7 +137,7 @@ class Checks:
             "<h2>The columns</h2>",
             '<p class="soft">Pale: the learned cells; blue: the new ones. Outside: beyond the learned range, or of a '
             "category that was never met. Changed as a whole: unlike the learned cells by a chi-squared test. "
-            f"{BY_CHANCE:.0%} of tables of good rows have such a column.</p>",
+            f"{CHANGED_BY_CHANCE:.0%} of tables of good rows have such a column.</p>",
             f'<ul class="columns">{"".join(one.item(len(self.columns)) for one in self.columns)}</ul>',
         ]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 # What the values of --missing do with empty cells.
-EMPTY_CELLS = {
+MISSING_CELLS = {
     "indicate": "filled with the median, and marked",
     "impute": "filled with the median or the most frequent category",
     "refuse": "an error",
@@ -51,7 +51,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
             return
         encoder, detector = pipeline[0], pipeline[-1]
         say(f"{named(model)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}\n")
-        say("\n".join([*plan_lines(encoder.plan()), f"  Empty cells: {EMPTY_CELLS[encoder.missing]}", ""]))
+        say("\n".join([*plan_lines(encoder.plan()), f"  Empty cells: {MISSING_CELLS[encoder.missing]}", ""]))
         say("\n".join([*summary(detector), ""]))
         usual = {name: repr(one.default) for name, one in signature(type(detector).__init__).parameters.items()}
         given = facts["parameters"].items()
@@ -151,7 +151,7 @@ def model_page(model: Pipeline, path: Path, facts: dict[str, Any]) -> str:
         *(f'<p class="warning">{escape(text)}</p>' for text in facts["warnings"]),
         *([title, *drawn] if drawn else []),
         *table("Columns", PLAN_HEAD, model[0].plan().lines()),
-        f"<p>Empty cells: {EMPTY_CELLS[facts['missing']]}.</p>",
+        f"<p>Empty cells: {MISSING_CELLS[facts['missing']]}.</p>",
         "<h2>Fit</h2>",
         f'<pre tabindex="0">{escape(chr(10).join(summary(model[-1])))}</pre>',
         *(table("Support vectors, planes and certificates", heads, [cells]) if len(heads) > 1 else []),

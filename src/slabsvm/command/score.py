@@ -105,7 +105,7 @@ def score(
             detector.set_params(n_jobs=jobs)
         read_with_decimal(encoder, options["decimal"])
         names = RowNames(encoder, id)
-        run = Run(Scorer.of(pipeline, alpha), reasons, names)
+        run = Run(Scorer(pipeline, alpha), reasons, names)
         report = None if html is None else Report(run, pipeline)
         run.readers += [] if report is None else [report.add]
         how = reading_of(options, **names.read())

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from gzip import GzipFile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 # What is written of a row, behind its name.
 WRITTEN = ("decision", "accepted", "score", "p_value", "reasons")
-# A function of rows and their scores.
-PValues = Callable[["FloatArray", "FloatArray"], "FloatArray"]
 # The columns that speak against a row, and the readings of the detector that find it abnormal.
 Reasons = tuple[list[Reason], list[str]]
 
@@ -95,31 +93,24 @@ def json_lines(called: Sequence[Any], answers: Answers, reasons: Sequence[Reason
     return "".join(lines)
 
 
-@dataclass(frozen=True)
 class Scorer:
-    """A model that answers tables."""
+    """A pipeline that begins with an encoder of tables, and answers tables."""
 
-    encoder: TableEncoder
-    between: list[tuple[str, Any]]  # with their names
-    detector: Any  # fitted detector
-    p_values: PValues | None  # function of rows and their scores that gives p-values, or None
-    alpha: float | None  # reject p-values of at most this; None is the model's own threshold
-
-    @classmethod
-    def of(cls, model: Pipeline, alpha: float | None) -> Scorer:
-        """Return the scorer of a pipeline that begins with an encoder of tables."""
-        detector = model[-1]
-        p_values = _p_values_of(detector)
-        if alpha is not None and p_values is None:
+    def __init__(self, model: Pipeline, alpha: float | None) -> None:
+        self.encoder: TableEncoder = model[0]
+        self.between = model.steps[1:-1]  # with their names
+        self.detector = model[-1]
+        self.p_values = _p_values_of(self.detector)
+        self.alpha = alpha  # reject p-values of at most this; None is the model's own threshold
+        if alpha is not None and self.p_values is None:
             raise click.ClickException(
-                f"{type(detector).__name__} has no p-values for --alpha: it keeps no scores of its rows. Leave --alpha "
-                "out, or fit with --detector calibrated."
+                f"{type(self.detector).__name__} has no p-values for --alpha: it keeps no scores of its rows. Leave "
+                "--alpha out, or fit with --detector calibrated."
             )
-        least = getattr(detector, "smallest_p_value_", 1.0 / (1.0 + model[0].n_rows_))
+        least = getattr(self.detector, "smallest_p_value_", 1.0 / (1.0 + self.encoder.n_rows_))
         if alpha is not None and alpha < least:
             none = f"--alpha {alpha:g} rejects no row, since no p-value of this model is below {least:.2g}. "
             warn([none + "Give at least that, or learn more rows."])
-        return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
     def answers(self, table: Any) -> Answers:
         """Return what the model says of a table's rows."""
@@ -171,8 +162,8 @@ class Scorer:
         return None if share is None else round(1.0 - share, 12)  # of .9 it is .1, without the rounding
 
 
-def _p_values_of(detector: Any) -> PValues | None:
-    """Return how a detector's p-values come of rows and their scores, None where it has none."""
+def _p_values_of(detector: Any) -> Callable[[FloatArray, FloatArray], FloatArray] | None:
+    """Return the function of rows and their scores that gives a detector's p-values, None where it has none."""
     from slabsvm.detectors.base import Detector
 
     if isinstance(detector, Detector):
@@ -181,26 +172,20 @@ def _p_values_of(detector: Any) -> PValues | None:
     return (lambda rows, _: np.asarray(detector.p_values(rows))) if hasattr(detector, "p_values") else None
 
 
-@dataclass
 class Run:
     """Pieces of a table, scored and written one after the other."""
 
-    scorer: Scorer
-    reasons: int  # how many columns say why a row is rejected
-    names: RowNames
-    readers: list[Callable[[Any, Answers], object]] = field(default_factory=list)  # what else reads pieces
-    # How many rows were scored, were rejected, and are further out than every learned row, so far
-    rows: int = 0
-    rejected: int = 0
-    beyond: int = 0
-    ended: bool = False  # whether these are all rows
-    counts: ReasonCounts = field(init=False)
-    learned: FloatArray = field(init=False)  # the learned rows' decisions, each without itself; empty if not known
-
-    def __post_init__(self) -> None:
-        self.counts = ReasonCounts(self.scorer.encoder.columns_)
-        learned = np.asarray(getattr(self.scorer.detector, "calibration_decisions_", ()), dtype=np.float64)
-        self.learned = learned[np.isfinite(learned)]
+    def __init__(self, scorer: Scorer, reasons: int, names: RowNames) -> None:
+        self.scorer, self.names = scorer, names
+        self.reasons = reasons  # how many columns say why a row is rejected
+        self.readers: list[Callable[[Any, Answers], object]] = []  # what else reads pieces
+        # How many rows were scored, were rejected, and are further out than every learned row, so far
+        self.rows = self.rejected = self.beyond = 0
+        self.ended = False  # whether these are all rows
+        self.counts = ReasonCounts(scorer.encoder.columns_)
+        learned = np.asarray(getattr(scorer.detector, "calibration_decisions_", ()), dtype=np.float64)
+        # The learned rows' decisions, each without itself; empty where the detector keeps none
+        self.learned: FloatArray = learned[np.isfinite(learned)]
 
     @property
     def share(self) -> float:
@@ -211,13 +196,13 @@ class Run:
         """Score pieces, and write a line for each row, of JSON where the separator is ""; TableError where there are
         none, or one is not what the model takes.
         """
-        least = self.learned.min(initial=np.inf)
+        least = self.learned.min() if len(self.learned) else -np.inf
         for number, piece in enumerate(pieces):
             if number == 0:
                 self.names.look_at(piece)
+                name = self.names.column or "row"
                 if separator:
-                    head = (self.names.column or "row", *WRITTEN)
-                    file.write(separator.join(separated(head, separator)) + "\n")
+                    file.write(separator.join(separated((name, *WRITTEN), separator)) + "\n")
             try:
                 answers = self.scorer.answers(piece)
             except TableError as error:
@@ -226,11 +211,11 @@ class Run:
             reasons = self._reasons(piece, answers, called)
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
-            self.beyond += int(np.count_nonzero(answers.decision < least)) if len(self.learned) else 0
+            self.beyond += int(np.count_nonzero(answers.decision < least))
             if separator:
                 file.write(separated_lines(called, answers, reasons, separator))
             else:
-                file.write(json_lines(called, answers, reasons, self.names.column or "row"))
+                file.write(json_lines(called, answers, reasons, name))
             for reader in self.readers:
                 reader(piece, answers)
         if self.rows == 0:

@@ -21,8 +21,6 @@ from numpy.lib import format as npy
 
 from slabsvm.tables.cells import TableError, listed, shown
 
-# What zipfile raises where bytes are wrong; an OSError may also be of a place before the file (EINVAL).
-DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError)
 # How NumPy and skops pack the members of an archive.
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -31,13 +29,32 @@ class ArrayError(ValueError):
     """What should be an array of numbers is not, or has not the bytes that it claims."""
 
 
+@contextmanager
+def naming_damage(kind: type[ValueError], what: str) -> Iterator[None]:
+    """Raise an error of a kind, which says what a file is not, for all that zipfile, NumPy or parsers raise where bytes
+    are wrong; errors of this kind stay as they are.
+    """
+    try:
+        yield
+    except kind:
+        raise
+    except OSError as error:
+        # Damaged archives may ask to read before the file's beginning; what else the system says is of no damage.
+        if error.errno != errno.EINVAL:
+            raise
+        raise kind(f"{what}, or was cut short: it leads out of the file") from error
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError) as error:
+        # Where an error says nothing, the archive ended.
+        raise kind(f"{what}, or was cut short: {str(error) or 'it ends too early'}") from error
+
+
 def opened(file: BinaryIO) -> zipfile.ZipFile:
     """Return an archive, whose directory is counted before zipfile makes an object of some 300 bytes of each entry.
 
-    Raises zipfile.BadZipFile where it is no archive, or names more members than one of its size has; all of DAMAGED.
+    Raises zipfile.BadZipFile where it names more members than one of its size has, and what `naming_damage` names.
     """
     size = file.seek(0, os.SEEK_END)
-    # A member takes at least 150 bytes: its entry in the directory and its header, deflated. No model has 100,000.
+    # A member takes at least 150 bytes: its entry in the directory and its header, deflated. No file has 100,000.
     inner = _Counted(file, min(100_000, 1 + size // 150))
     archive = zipfile.ZipFile(inner)
     inner.most = None
@@ -97,27 +114,9 @@ class Header:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-@contextmanager
-def _numbers_of(kind: str) -> Iterator[None]:
-    """Say of what is wrong with a file that it is no such file of numbers."""
-    try:
-        yield
-    except TableError:
-        raise
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        raise TableError(f"it is no {kind} file of numbers, or was cut short: it leads out of the file") from error
-    except DAMAGED as error:
-        # Where an error says nothing, the archive ended.
-        why = "it begins as nothing that NumPy writes" if "not a zip file" in str(error) else str(error)
-        text = f"it is no {kind} file of numbers, or was cut short: {why or 'it ends too early'}"
-        raise TableError(text) from error
-
-
 def mapped(path: Path) -> npt.NDArray[Any]:
     """Return the array of an NPY file, as a memory map; TableError where it is no such file of numbers, or OSError."""
-    with path.open("rb") as file, _numbers_of("NPY"):
+    with path.open("rb") as file, naming_damage(TableError, "it is no NPY file of numbers"):
         if file.read(4) == b"PK\x03\x04":
             raise TableError("it is an archive of arrays. Say so (format): npz")
         file.seek(0)
@@ -133,11 +132,15 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
     """Return an array of an NPZ file, of several the one of this name; TableError where there is none of numbers, or
     OSError.
     """
-    with path.open("rb") as file, _numbers_of("NPZ"):
+    with path.open("rb") as file, naming_damage(TableError, "it is no NPZ file of numbers"):
         if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
             raise TableError("it is one array. Say so (format): npy")
         size = file.seek(0, os.SEEK_END)
-        archive = opened(file)
+        try:
+            archive = opened(file)
+        except zipfile.BadZipFile as error:
+            why = "it begins as nothing that NumPy writes" if "not a zip file" in str(error) else str(error)
+            raise ArrayError(why) from error
         infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         members = {info.filename.removesuffix(".npy"): info for info in infos}
         if not members:

@@ -6,7 +6,6 @@ and how much memory a file may take: sizes are compared before anything is kept 
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import math
@@ -26,7 +25,7 @@ from sklearn.base import clone
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
-from slabsvm.files.arrays import DAMAGED, PACKINGS, Header, opened
+from slabsvm.files.arrays import PACKINGS, Header, naming_damage, opened
 from slabsvm.runtime.caller import escaped
 from slabsvm.runtime.caller import load as load_extra
 
@@ -212,27 +211,18 @@ def _examine(file: BinaryIO) -> None:
     foreign = "it is not a model file. Give one that `slabsvm fit` or `slabsvm.files.save` wrote"
     _must(start == b"PK", foreign if start else "it is empty")
     size = file.seek(0, os.SEEK_END)
-    try:
-        with opened(file) as archive:
-            _must(SCHEMA in archive.namelist(), f"it holds no {SCHEMA}: it is an archive of another kind")
-            members = _members(archive, size)
-            claimed, most = members[SCHEMA].file_size, max(SMALL_SCHEMA, size)
-            _must(claimed <= most, f"its {SCHEMA} has {claimed:,} bytes, where at most {most:,} are read")
-            if VERSIONS in members:
-                _must(members[VERSIONS].file_size <= 10_000, f"its {VERSIONS} is too long")
-                _refuse_other_version(json.loads(archive.read(VERSIONS)))
-            schema = json.loads(archive.read(SCHEMA))
-            _must(isinstance(schema, dict), f"its {SCHEMA} holds no object")
-            _refuse_strange(schema)
-            _refuse_repeats(schema, members, size)
-    except ModelFileError:
-        raise
-    except (OSError, RecursionError, *DAMAGED) as error:
-        # A damaged archive may ask to read before the file's beginning.
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise
-        why = "it leads out of the file" if isinstance(error, OSError) else str(error) or "it ends too early"
-        raise ModelFileError(f"it is damaged, or was cut short: {why}") from error
+    with naming_damage(ModelFileError, "it is damaged"), opened(file) as archive:
+        _must(SCHEMA in archive.namelist(), f"it holds no {SCHEMA}: it is an archive of another kind")
+        members = _members(archive, size)
+        claimed, most = members[SCHEMA].file_size, max(SMALL_SCHEMA, size)
+        _must(claimed <= most, f"its {SCHEMA} has {claimed:,} bytes, where at most {most:,} are read")
+        if VERSIONS in members:
+            _must(members[VERSIONS].file_size <= 10_000, f"its {VERSIONS} is too long")
+            _refuse_other_version(json.loads(archive.read(VERSIONS)))
+        schema = json.loads(archive.read(SCHEMA))
+        _must(isinstance(schema, dict), f"its {SCHEMA} holds no object")
+        _refuse_strange(schema)
+        _refuse_repeats(schema, members, size)
     file.seek(0)
 
 

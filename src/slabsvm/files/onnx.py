@@ -356,8 +356,9 @@ def _of_view(view: readings.View, rows: _Tensor) -> Any:
     """Return the mean surprise of a view's readings, (n,)."""
     mean = _mean_of_nearest(view.nearest, rows, readings.NEAREST)
     ratio = (mean(readings.FEW) + view.least) / (mean(readings.AROUND, view.local) + view.least)
-    said = map(_surprise, view.surprises, (mean(1), mean(readings.NEAREST), ratio))
-    return sum(one * weight for one, weight in zip(said, readings.WEIGHTS, strict=True)) / readings.WEIGHTS.sum()
+    surprises = map(_surprise, view.surprises, (mean(1), mean(readings.NEAREST), ratio))
+    weighted = (one * weight for one, weight in zip(surprises, readings.WEIGHTS, strict=True))
+    return sum(weighted) / readings.WEIGHTS.sum()
 
 
 def _surprise(found: ranks.Surprise, reading: Any) -> Any:
