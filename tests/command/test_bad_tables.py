@@ -285,7 +285,7 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(scoring.LineWriter, "write", interrupted)
+    monkeypatch.setattr(scoring, "separated_lines", interrupted)
     result = run("score", ready / "model.skops", ready / "new.csv", "-o", "s.csv")
     assert result.exit_code == 130
     assert "Stopped. No file was written." in result.stderr

@@ -43,7 +43,7 @@ class TestInspect:
         assert not plt.get_fignums()
         assert page.count("<svg") == 1
         assert not re.search(r"<script|\b(src|href)=[\"'](?!#)", page)
-        assert "<td>AutoDetector</td>" in page
+        assert f"<p>AutoDetector, learned from {N_GOOD} rows. It is expected to accept " in page
 
     @pytest.mark.slow
     def test_names_in_a_table_mean_nothing_on_a_page(self, run):

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from slabsvm import TableEncoder
-from slabsvm.command.checks import BY_CHANCE, Checks
+from slabsvm.command.checks import CHANGED_BY_CHANCE, Checks
 from slabsvm.files import load
 
 N = 300
@@ -86,4 +86,4 @@ def test_columns_of_good_rows_change_as_often_as_is_said():
         checks.add(table(100, 2 * seed + 1))
         changed += bool(checks.drifted())
     # More have a probability of 1e-4 where the test holds.
-    assert changed <= binom.isf(1e-4, n_tables, BY_CHANCE)
+    assert changed <= binom.isf(1e-4, n_tables, CHANGED_BY_CHANCE)

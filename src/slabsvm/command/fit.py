@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.check import MOST_LINES, lines_of, read
-from slabsvm.command.options import FILE, Share, column_options, reading_of, reading_options, table_argument
+from slabsvm.command.options import (
+    FILE,
+    Share,
+    column_options,
+    reading_of,
+    reading_options,
+    table_argument,
+    table_to_learn,
+)
 from slabsvm.command.terminal import (
     STATUSES,
     about,
     kept_warnings,
     named,
     plain_errors,
+    plan_lines,
     printable,
+    progress_bar,
     say,
     say_json,
-    steps,
     warn,
 )
 from slabsvm.runtime.caller import counted
@@ -31,9 +39,8 @@ if TYPE_CHECKING:
     from slabsvm.runtime.arrays import FloatArray
     from slabsvm.tables import TableEncoder
 
+# The names of --detector; `detector_of` has what they stand for.
 DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca")
-# So many rows are named in what is said.
-FEW = 5
 
 
 @click.command(short_help="Learn a table of good rows.", epilog=STATUSES)
@@ -86,41 +93,33 @@ def fit(
         raise click.UsageError(f"--detector {detector} learns no outliers: leave --outliers out, or take auto.")
 
     with plain_errors("output", table=table, outliers=outliers, output=output):
-        known, besides = None, ""
+        from slabsvm.files import save
+
         with kept_warnings() as texts:
-            good = good_rows(table, options, texts)
-            if outliers is not None:
-                known = outlier_rows(outliers, good.encoder, options)
-                besides = f" and {counted(len(known), 'known outlier')} of {named(outliers)}"
-            with steps("Learning") as progress:
+            good = good_rows(table, options)
+            known = None if outliers is None else outlier_rows(outliers, good.encoder, options)
+            with progress_bar("Learning") as bar:
+                progress = None if bar is None else lambda done, total, _: bar(completed=done, total=total)
                 model = learned(good, detector_of(detector, recall, seed, progress), known)
-        found = model[-1]
-        decisions, rejected = getattr(found, "calibration_decisions_", None), []
-        if decisions is not None:
-            # Those that would be rejected as new ones, the least normal first.
-            order = decisions.argsort(kind="stable")[: int((decisions < 0).sum())]
-            rejected = [good.names[place] for place in order]
-        facts = {
-            "detector": type(found).__name__,
-            "rows": len(good.rows),
-            "columns": {column.name: column.statement() for column in good.encoder.columns_},
-            "left_out": left_out(good.encoder),
-            "recall": recall,
-            "expected_recall": expected_recall(found),
-            "known_outliers": 0 if known is None else len(known),
-            "outliers": rejected,
-        }
-        lines = [
-            f"Learned {len(good.rows):,} rows of {named(table)}{besides} by {type(found).__name__}:",
-            *lines_of(good.encoder.plan(), MOST_LINES),
-            recall_said(found, recall),
-        ]
-        if rejected:
-            few, n = ", ".join(printable(rejected[:FEW])), len(rejected)
-            lines.append(f"{n:,} of the learned rows would be rejected as new rows; the least normal: {few}")
-        keep(model, output, facts, lines, texts, as_json=as_json)
-        if not as_json:
-            say(good.encoder.plan().not_learned())
+        save(model, output)
+        facts = facts_of(model, good.names, recall, 0 if known is None else len(known))
+        texts = list(dict.fromkeys([*good.noticed, *texts]))
+        if as_json:
+            say_json({"model": str(output), **facts, "warnings": texts})
+            return
+        known_outliers = counted(facts["known_outliers"], "known outlier")
+        besides = "" if outliers is None else f" and {known_outliers} of {named(outliers)}"
+        say(f"Learned {len(good.rows):,} rows of {named(table)}{besides} by {facts['detector']}:")
+        # `inspect` lists the other columns.
+        say("\n".join(plan_lines(good.encoder.plan(), most=20)))
+        say(recall_line(model[-1], facts["expected_recall"], recall))
+        if rejected := facts["outliers"]:
+            few = ", ".join(printable(rejected[:5]))
+            say(f"{len(rejected):,} of the learned rows would be rejected as new rows; the least normal: {few}")
+        warn(texts)
+        rows = "its support vectors" if hasattr(model[-1], "support_") else "those that were learned"
+        say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
+        say(good.encoder.plan().not_learned())
 
 
 @dataclass(frozen=True)
@@ -131,68 +130,50 @@ class GoodRows:
     rows: FloatArray  # (n, d)
     weights: FloatArray | None  # (n,), or None
     names: list[str]  # what the rows are called
+    noticed: list[str]  # what the reader left out or found, as sentences
 
 
-def good_rows(path: Path, options: dict[str, Any], said: list[str]) -> GoodRows:
-    """Return the table of a file, encoded, and add to what is said of it."""
+def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
+    """Return the table of a file, encoded."""
     from slabsvm.tables.cells import TableError, cells_of, places_of
 
     with about(path):
-        table, encoder, how = read(path, options)
-        said += how.said
+        table, encoder, how = table_to_learn(path, options)
         rows = encoder.fit_transform(table)
         encoder.encoding_ = how.found.get("encoding")
-        if options["id"] is None:
+        if encoder.id_column is None:
             encoder.set_params(id_column=encoder.plan().identifier())
         columns, weights = places_of(table), None
-        if options["weight"]:
-            cells = cells_of(table, columns, options["weight"])
+        if encoder.weight_column:
+            cells = cells_of(table, columns, encoder.weight_column)
+            what = "a weight must be a number, and at least 0"
             try:
                 weights = cells.numbers().values
             except TableError as error:
-                raise cells.error("a weight must be a number, and at least 0", error.row) from error
+                raise cells.error(what, error.row) from error
             wrong = ~(weights >= 0)
             if wrong.any():
-                raise cells.error("a weight must be a number, and at least 0", int(wrong.argmax()))
+                raise cells.error(what, int(wrong.argmax()))
             if not weights.any():
                 raise cells.error("all weights are 0, so no row counts")
         names = [str(number + 1) for number in range(len(table))]
         if encoder.id_column is not None:
             names = cells_of(table, columns, encoder.id_column).named()
-    return GoodRows(encoder, rows, weights, names)
+    return GoodRows(encoder, rows, weights, names, how.said)
 
 
 def outlier_rows(path: Path, encoder: TableEncoder, options: dict[str, Any]) -> FloatArray:
     """Return the rows of a table of known outliers, encoded as the good rows are."""
-    from slabsvm.command.names import RowNames, columns_read, say_further
+    from slabsvm.command.model import RowNames
     from slabsvm.files.tables import whole
 
     names = RowNames(encoder, None)
     with about(path):
-        table = whole(path, reading_of(options, **columns_read(names)))
+        table = whole(path, reading_of(options, **names.read()))
         rows = encoder.transform(table)
     names.look_at(table)
-    say_further(names)
+    names.say_further()
     return rows
-
-
-def keep(
-    model: Pipeline, output: Path, facts: dict[str, Any], lines: list[str], texts: list[str], *, as_json: bool
-) -> None:
-    """Write a model, and say what was learned: facts as JSON, or lines; and what is doubtful."""
-    from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
-    from slabsvm.files import save
-
-    save(model, output)
-    if as_json:
-        say_json({"model": str(output), **facts, "warnings": texts})
-        return
-    for line in lines:
-        say(line)
-    warn(texts)
-    few = isinstance(model[-1], OneClassSVM | OneClassSlabSVM | SVDD)
-    rows = "its support vectors" if few else "those that were learned"
-    say(f"Wrote {named(output)} ({output.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
 
 
 def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
@@ -224,8 +205,9 @@ def learned(good: GoodRows, after: list[Any], known: FloatArray | None) -> Pipel
     from sklearn.pipeline import Pipeline
 
     rows, weights = good.rows, good.weights
+    given = {} if weights is None else {"sample_weight": weights}
     for _, step in after[:-1]:
-        rows = step.fit_transform(rows, **({} if weights is None else {"sample_weight": weights}))
+        rows = step.fit_transform(rows, **given)
         infinite = ~np.isfinite(rows).all(axis=0)
         if infinite.any():
             (name,) = printable([good.encoder.get_feature_names_out()[infinite.argmax()]])
@@ -233,38 +215,34 @@ def learned(good: GoodRows, after: list[Any], known: FloatArray | None) -> Pipel
             raise click.ClickException(
                 f"{name} cannot be standardised: its values are too large for float64{heavy}. Divide by a power of ten."
             )
-    given = {"sample_weight": weights, "known_outliers": known}
-    after[-1][1].fit(rows, **{name: value for name, value in given.items() if value is not None})
+    after[-1][1].fit(rows, **given, **({} if known is None else {"known_outliers": known}))
     return Pipeline([("columns", good.encoder), *after])
 
 
-def left_out(encoder: TableEncoder) -> list[str]:
-    """Return the names of columns that are not learned from, with the reason where it has one."""
-    taken = {column.name for column in encoder.columns_}
-    reasons: dict[str | None, str] = {one.name: f" ({one.taken_for})" for one in encoder.plan().left_out}
-    reasons |= {encoder.id_column: " (names the rows)", encoder.weight_column: " (weighs the rows)"}
-    return [f"{name}{reasons.get(name, '')}" for name in encoder.feature_names_in_ if name not in taken]
+def facts_of(model: Pipeline, names: list[str], recall: float, n_outliers: int) -> dict[str, Any]:
+    """Return what was learned of rows with these names, for a program."""
+    from slabsvm.command.model import expected_recall, left_out
 
-
-def expected_recall(detector: Any) -> float | None:
-    """Return the share of new good rows that a fitted detector is expected to accept; None where it does not say."""
-    import numpy as np
-
-    if hasattr(detector, "expected_recall_"):
-        return float(detector.expected_recall_)
-    if hasattr(detector, "n_calibration_"):
-        return 1.0 - float(detector.alpha)
+    encoder, detector = model[0], model[-1]
     decisions = getattr(detector, "calibration_decisions_", None)
-    return None if decisions is None else float(np.mean(decisions[~np.isnan(decisions)] >= 0))
+    # The rows that would be rejected as new ones, the least normal first.
+    rejected = [] if decisions is None else decisions.argsort(kind="stable")[: int((decisions < 0).sum())]
+    return {
+        "detector": type(detector).__name__,
+        "rows": len(names),
+        "columns": {column.name: column.statement() for column in encoder.columns_},
+        "left_out": left_out(encoder),
+        "recall": recall,
+        "expected_recall": expected_recall(detector),
+        "known_outliers": n_outliers,
+        "outliers": [names[place] for place in rejected],
+    }
 
 
-def recall_said(detector: Any, asked: float) -> str:
-    """Return what recall is expected."""
-    share = expected_recall(detector)
-    if share is None:
+def recall_line(detector: Any, expected: float | None, asked: float) -> str:
+    """Return the sentence on the recall that is expected of a detector."""
+    if expected is None:
         return f"Recall: {asked:.1%} asked for."
-    if hasattr(detector, "n_calibration_"):
-        by = f"calibrated on {counted(detector.n_calibration_, 'row')} that were held out"
-    else:
-        by = "by leave-one-out scores"
-    return f"Expected recall: {share:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."
+    held_out = getattr(detector, "n_calibration_", None)
+    by = f"calibrated on {counted(held_out, 'row')} that were held out" if held_out else "by leave-one-out scores"
+    return f"Expected recall: {expected:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."

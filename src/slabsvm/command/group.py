@@ -14,14 +14,10 @@ from slabsvm.command.check import check
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
 from slabsvm.command.score import score
-from slabsvm.command.terminal import STATUSES, WORDS
+from slabsvm.command.terminal import STATUSES
 
-# An entry point of this group is named as its subcommand and points to a click command.
-PLUGINS = "slabsvm.commands"
-
-
-# What people type who know scikit-learn, and what is meant.
-MEANT = {
+# What people type who know scikit-learn or pandas, and what is meant.
+FOREIGN_OPTIONS = {
     "--nu": "The share of good rows to reject is 1 - RECALL: --recall .95 rejects 5 %.",
     "--contamination": "All rows are taken for good. --recall .95 rejects 5 % of good rows.",
     "--gamma": "The default detector has none. From Python: OneClassSlabSVM(gamma=...).",
@@ -30,8 +26,6 @@ MEANT = {
     "--delimiter": "It is --separator.",
     "--sep": "It is --separator.",
 }
-# How alike a name is that is suggested, from 0 to 1.
-CLOSE = 0.75
 
 
 class WithPlugins(click.Group):
@@ -45,36 +39,38 @@ class WithPlugins(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand of a command line, whose words are kept: an error may say how to go on."""
-        ctx.meta[WORDS] = [str(self.name), *args]
+        ctx.obj = [str(self.name), *args]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a subcommand; for an option that there is none of, name what is meant, and nothing that looks alike."""
+        """Run a subcommand; of an option that is none, say what is meant, and suggest names that are close alone."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            near = get_close_matches(error.option_name, error.possibilities or (), cutoff=CLOSE)
-            meant = MEANT.get(error.option_name)
+            # click suggests "--json" for "--nu"; names that share three quarters of their letters are close.
+            near = get_close_matches(error.option_name, error.possibilities or (), cutoff=0.75)
+            meant = FOREIGN_OPTIONS.get(error.option_name)
             text = f"{error.message} {meant}" if meant else error.message
             raise click.NoSuchOption(error.option_name, text, near, error.ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the subcommand of a name, loaded now if it is another distribution's; None where there is none."""
         own = super().get_command(ctx, cmd_name)
-        if own is not None or cmd_name not in _plugins():
+        if own is not None or (plugin := _plugins().get(cmd_name)) is None:
             return own
         with nothing_begun():
-            loaded = _plugins()[cmd_name].load()
+            loaded = plugin.load()
         if not isinstance(loaded, click.Command):
             raise click.ClickException(
-                f"The entry point {cmd_name!r} of {PLUGINS!r} is no click command but {loaded!r}: its distribution is "
-                "broken, or of another version than slabsvm."
+                f"The entry point {cmd_name!r} of {plugin.group!r} is no click command but {loaded!r}: its "
+                "distribution is broken, or of another version than slabsvm."
             )
         return loaded
 
 
 def _plugins() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=PLUGINS)}
+    """Return the entry points of other distributions: each is named as its subcommand, and leads to a click command."""
+    return {entry.name: entry for entry in entry_points(group="slabsvm.commands")}
 
 
 @click.group(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slabsvm.runtime.caller import counted
+
 if TYPE_CHECKING:
     from slabsvm.files.tables import Reading
     from slabsvm.tables import TableEncoder
@@ -27,10 +29,7 @@ class Share(click.FloatRange):
         return share
 
 
-# A name in a list of names, in quotes or bare.
-NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^,]*))\s*(?:,|$)')
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "npy", "npz", "svmlight", "xlsx")
-TABLE = click.Path(path_type=Path, allow_dash=True)
+# Any file, which need not be there; "-" is a standard stream.
 FILE = click.Path(path_type=Path)
 
 
@@ -39,10 +38,27 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
-table_argument = click.argument("table", type=TABLE)
+def _names(option: str, text: str) -> Callable[[Any], Any]:
+    """Return an option that takes names, separated by commas; it may be given more than once."""
+    return click.option(
+        option, metavar="A,B,...", multiple=True, callback=lambda _, __, texts: _listed(*texts), help=text
+    )
+
+
+def _listed(*texts: str) -> list[str]:
+    """Return the names in texts of names, separated by commas; one that holds a comma is in quotes."""
+    found = (one for text in texts for one in re.findall(r'\s*(?:"((?:[^"]|"")+)"|([^,]*))\s*(?:,|$)', text))
+    return [name for quoted, bare in found if (name := quoted.replace('""', '"') or bare.strip())]
+
+
+table_argument = click.argument("table", type=FILE)
 # How a table is read: each is a field of `Reading`.
 reading_options = _together(
-    click.option("--format", type=click.Choice(FORMATS), help="The table's format. [default: by its name, or csv]"),
+    click.option(
+        "--format",
+        type=click.Choice(("csv", "tsv", "jsonl", "parquet", "npy", "npz", "svmlight", "xlsx")),
+        help="The table's format. [default: by its name, or csv]",
+    ),
     click.option("--separator", metavar="CHARACTER", help="Character between cells of a text. [default: by the file]"),
     click.option(
         "--decimal",
@@ -56,24 +72,29 @@ reading_options = _together(
     click.option("--sheet", metavar="NAME", help="Which sheet of a workbook. [default: the first with a table]"),
     click.option("--array", metavar="NAME", help="Which array of an NPZ file."),
 )
-NAMES: Any = {"metavar": "A,B,...", "multiple": True}
-# What the columns of a table of good rows are.
+# What the columns of a table of good rows are: each is a parameter of `TableEncoder`.
 column_options = _together(
-    click.option("--columns", **NAMES, help="Columns to learn from. [default: all that are not named below]"),
-    click.option("--drop", **NAMES, help="Columns to leave out."),
-    click.option("--keep", **NAMES, help="Columns to learn from though they look like identifiers or texts."),
-    click.option("--categories", **NAMES, help="Columns of categories that look like numbers, such as codes."),
+    _names("--columns", "Columns to learn from. [default: all that are not named below]"),
+    _names("--drop", "Columns to leave out."),
+    _names("--keep", "Columns to learn from though they look like identifiers or texts."),
+    _names("--categories", "Columns of categories that look like numbers, such as codes."),
     click.option(
         "--times",
         metavar="PARTS",
         default="hour,weekday",
         show_default=True,
+        callback=lambda _, __, text: [part for part in _listed(text) if part != "none"],
         help="What to learn of times: of hour, weekday and elapsed (days), or none.",
     ),
-    click.option("--gaps", **NAMES, help="Texts that count as empty cells, such as err or -9999."),
+    _names("--gaps", "Texts that count as empty cells, such as err or -9999."),
     click.option("--day-first/--month-first", default=None, help="What comes first in dates such as 05/01/2024."),
-    click.option("--id", metavar="NAME", help="The column that names the rows."),
-    click.option("--weight", metavar="NAME", help="The column of row weights: a row of weight 2 counts twice."),
+    click.option("--id", "id_column", metavar="NAME", help="The column that names the rows."),
+    click.option(
+        "--weight",
+        "weight_column",
+        metavar="NAME",
+        help="The column of row weights: a row of weight 2 counts twice.",
+    ),
     click.option(
         "--missing",
         type=click.Choice(("indicate", "impute", "refuse")),
@@ -90,37 +111,26 @@ def reading_of(options: dict[str, Any], **more: Any) -> Reading:
     from slabsvm.files.tables import Reading
 
     given = {name: options[name] for name in ("format", "separator", "decimal", "encoding", "array", "sheet")}
-    return Reading(**given, header=not options["no_header"], skip_rows=_numbers(options["skip_rows"]), **more)
-
-
-def _numbers(texts: tuple[str, ...]) -> list[int]:
-    """Return the numbers of rows in texts of numbers, separated by commas."""
+    texts = options["skip_rows"]
     try:
-        return [int(text) for text in listed(texts)]
+        skipped = [int(text) for text in _listed(*texts)]
     except ValueError:
         raise click.UsageError(f"--skip-rows takes numbers of rows, such as 301, and not {', '.join(texts)}.") from None
+    return Reading(**given, header=not options["no_header"], skip_rows=skipped, **more)
 
 
-def encoder_of(options: dict[str, Any]) -> TableEncoder:
-    """Return the encoder of the columns, by the options."""
-    from slabsvm.tables import TableEncoder
+def table_to_learn(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder, Reading]:
+    """Return the table of a file, the encoder of the options, and how it was read; TableError where it is no table."""
+    from slabsvm.files.tables import whole
+    from slabsvm.tables import TableEncoder, TableError
 
-    return TableEncoder(
-        columns=listed(options["columns"]) or None,
-        drop=listed(options["drop"]),
-        categories=listed(options["categories"]),
-        keep=listed(options["keep"]),
-        times=[part for part in listed((options["times"],)) if part != "none"],
-        gaps=listed(options["gaps"]),
-        id_column=options["id"],
-        weight_column=options["weight"],
-        missing=options["missing"],
-        day_first=options["day_first"],
-        decimal=options["decimal"] if options["decimal"] in (".", ",") else None,
-    )
-
-
-def listed(texts: tuple[str, ...]) -> list[str]:
-    """Return the names in texts of names, separated by commas; one that holds a comma is in quotes."""
-    found = (one for text in texts for one in NAME.findall(text))
-    return [name for quoted, bare in found if (name := quoted.replace('""', '"') or bare.strip())]
+    how = reading_of(options, texts=options["categories"], ids=[*filter(None, [options["id_column"]])])
+    table = whole(path, how)
+    least = 10  # fewer rows tell no kinds of columns, and set no threshold
+    if len(table) < least:
+        rows = counted(len(table), "row")
+        raise TableError(f"it has {rows}, and at least {least} are needed to learn from. Give more rows")
+    asked = ("drop", "categories", "keep", "times", "gaps", "id_column", "weight_column", "missing", "day_first")
+    given = {name: options[name] for name in asked}
+    decimal = options["decimal"] if options["decimal"] in (".", ",") else None
+    return table, TableEncoder(**given, columns=options["columns"] or None, decimal=decimal), how

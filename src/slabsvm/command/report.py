@@ -1,4 +1,7 @@
-"""The report of scored rows: one HTML file for those who decide, that needs no network and fits a phone and paper."""
+"""The report of scored rows: one HTML page for those who decide about them.
+
+The page loads nothing from a network, and can be read on a phone and on paper.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slabsvm import __version__
-from slabsvm.command.checks import Checks
-from slabsvm.command.reasons import GAP, Driver, Outlier
+from slabsvm.command.checks import Checks, bars
+from slabsvm.command.reasons import EMPTY_CELL, Driver, Outlier
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from slabsvm.command.scoring import Answers, Run
-    from slabsvm.monitor import DriftMonitor
     from slabsvm.runtime.arrays import FloatArray
 
-N_BINS = 36
-# These quantiles of the learned rows are within the picture; beyond it on the left is as much room again.
-MOST = (0.005, 1.0)
-# The picture in its own units.
-WIDTH, HEIGHT, FLOOR = 720, 214, 180
-MOST_DRIVERS = 8
-MOST_REASONS = 4
-NEAREST_ROWS = "Nearest rows: the median of the column over the learned rows that are nearest in all other columns."
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-STYLE = """
+# The bins of the picture of decisions.
+HISTOGRAM_BINS = 36
+# What pages of reports and models look like.
+PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1d2530; --soft: #5d6876; --line: #e2e0da; --ground: #fff; --good: #2f6db3;
   --out: #b35a16; --pale: #c9d6e6 }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --soft: #a9b2be; --line: #3a4048; --ground: #16191d;
@@ -68,131 +64,124 @@ svg.small { float: right; width: 10.5rem; margin-left: 1rem }
 class Histogram:
     """How decisions of new rows lie beside those of the learned rows, each without itself."""
 
-    learned: FloatArray | None  # (n_learned,)
+    learned: FloatArray  # (n_learned,); empty where the detector keeps none
     edges: FloatArray | None = None
-    counts: FloatArray = field(default_factory=lambda: np.zeros(N_BINS))
-
-    @classmethod
-    def of(cls, detector: Any) -> Histogram:
-        """Return the histogram beside the rows that a detector has learned, where it knows them."""
-        learned = getattr(detector, "calibration_decisions_", None)
-        return cls(None if learned is None else learned[np.isfinite(learned)])
+    counts: FloatArray = field(default_factory=lambda: np.zeros(HISTOGRAM_BINS))
 
     def count(self, answers: Answers) -> None:
-        """Count the rows of a piece; what lies beyond the picture counts in its last bin."""
+        """Count the rows of a piece; what lies beyond the picture counts in its first or last bin."""
         if self.edges is None:
-            shown = answers.decision if self.learned is None or not len(self.learned) else self.learned
-            low, high = np.quantile(shown, MOST)
+            # All learned rows but for the lowest .5% are within the picture; on the left is as much room again.
+            low, high = np.quantile(self.learned if len(self.learned) else answers.decision, (0.005, 1.0))
             low, high = min(low, 0.0), max(high, 0.0)
             span = max(high - low, 1e-9)
             # Zero, where acceptance begins, is an edge.
-            step = 2.0 * span / N_BINS
+            step = 2.0 * span / HISTOGRAM_BINS
             below = np.ceil((span - low) / step)
-            self.edges = step * (np.arange(N_BINS + 1) - below)
-        self.counts += np.histogram(np.clip(answers.decision, self.edges[0], self.edges[-1]), self.edges)[0]
+            self.edges = step * (np.arange(HISTOGRAM_BINS + 1) - below)
+        self.counts += self._counted(answers.decision, self.edges)
+
+    @staticmethod
+    def _counted(decisions: FloatArray, edges: FloatArray) -> FloatArray:
+        return np.histogram(np.clip(decisions, edges[0], edges[-1]), edges)[0].astype(np.float64)
 
     def svg(self) -> str:
         """Return the picture."""
         assert self.edges is not None, "no piece was read"
+        width, floor = 720, 180
         new = self.counts / max(self.counts.sum(), 1.0)
-        old = np.zeros(N_BINS)
-        if self.learned is not None and len(self.learned):
-            clipped = np.clip(self.learned, self.edges[0], self.edges[-1])
-            old = np.histogram(clipped, self.edges)[0] / len(self.learned)
-        tallest = max(new.max(), old.max(), 1e-9)
-        step = WIDTH / N_BINS
-        bars = []
-        for place, (learned, found) in enumerate(zip(old, new, strict=True)):
-            side = "rejected" if self.edges[place + 1] <= self.edges[-1] * 1e-12 else "kept"
-            for kind, share, inset in (("learned", learned, 0.0), (side, found, step / 4)):
-                height = FLOOR * share / tallest
-                box = f'x="{step * place + inset:.1f}" y="{FLOOR - height:.1f}" width="{step - 2 * inset - 1:.1f}"'
-                bars += [f'<rect class="{kind}" {box} height="{height:.1f}"/>'] if share else []
-        zero = WIDTH * -self.edges[0] / (self.edges[-1] - self.edges[0])
-        end = "start" if zero < WIDTH / 2 else "end"
+        old = self._counted(self.learned, self.edges) / max(len(self.learned), 1)
+        kinds = np.where(self.edges[1:] <= self.edges[-1] * 1e-12, "rejected", "kept").tolist()
+        zero = width * -self.edges[0] / (self.edges[-1] - self.edges[0])
+        end = "start" if zero < width / 2 else "end"
         return (
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Decisions of the new rows beside those of the '
-            f'learned rows; left of the dashed line rows are rejected">{"".join(bars)}'
-            f'<line class="floor" x1="0" x2="{WIDTH}" y1="{FLOOR}" y2="{FLOOR}"/>'
-            f'<line class="plane" x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{FLOOR}"/>'
-            f'<text x="0" y="{FLOOR + 26}">further out</text>'
-            f'<text x="{WIDTH}" y="{FLOOR + 26}" text-anchor="end">more normal</text>'
+            f'<svg viewBox="0 0 {width} 214" role="img" aria-label="Decisions of the new rows beside those of the '
+            f'learned rows; left of the dashed line rows are rejected">{bars(old, new, width, floor, kinds)}'
+            f'<line class="floor" x1="0" x2="{width}" y1="{floor}" y2="{floor}"/>'
+            f'<line class="plane" x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{floor}"/>'
+            f'<text x="0" y="{floor + 26}">further out</text>'
+            f'<text x="{width}" y="{floor + 26}" text-anchor="end">more normal</text>'
             f'<text x="{zero + (6 if end == "start" else -6):.1f}" y="24" text-anchor="{end}">threshold</text></svg>'
         )
 
 
-def drift_monitor(model: Pipeline) -> DriftMonitor | None:
-    """Return a monitor of the rows, or None for a model without scores that new ones can be compared with."""
-    from slabsvm import DriftMonitor
+class Report:
+    """What the report says of a table: where its rows lie, whether they drift, and how its columns have changed."""
 
-    monitor = DriftMonitor(model)
-    try:
-        monitor.fit(None)
-    except (ValueError, TypeError, AttributeError):
-        return None
-    return monitor
+    def __init__(self, run: Run, model: Pipeline) -> None:
+        from slabsvm import DriftMonitor
 
+        self.run, self.histogram = run, Histogram(run.learned)
+        self.checks = Checks(run.scorer.encoder, run.names.of)
+        self.monitor: DriftMonitor | None = DriftMonitor(model)
+        try:
+            self.monitor.fit(None)
+        except (ValueError, TypeError, AttributeError):
+            self.monitor = None  # the model has no scores that new ones can be compared with
 
-def drift_said(monitor: DriftMonitor | None) -> str:
-    """Return the verdict on drift."""
-    if monitor is None:
-        return "Drift was not tested: the model keeps no scores of its rows, or these repeat, or are no random sample."
-    if monitor.alarm_:
-        return (
-            f"The rows have changed: an alarm was raised at row {monitor.alarm_row_:,}. At most "
-            f"{monitor.alpha:.0%} of tables of good rows would raise one."
-        )
-    return "No drift is seen from the first row to the last."
+    def add(self, piece: Any, answers: Answers) -> None:
+        """Count the rows of a piece."""
+        self.histogram.count(answers)
+        self.checks.add(piece)
+        if self.monitor is not None:
+            self.monitor.update(piece)
 
+    def drift(self) -> str:
+        """Return the verdict on drift."""
+        monitor = self.monitor
+        if monitor is None:
+            return (
+                "Drift was not tested: the model keeps no scores of its rows, or these repeat, or are no random sample."
+            )
+        if monitor.alarm_:
+            return (
+                f"The rows have changed: an alarm was raised at row {monitor.alarm_row_:,}. At most "
+                f"{monitor.alpha:.0%} of tables of good rows would raise one."
+            )
+        return "No drift is seen from the first row to the last."
 
-def beyond_all(run: Run) -> str:
-    """Return how many rows are further out than every learned row, and how many chance gives; "" where nobody says."""
-    if run.least_learned is None:
-        return ""
-    by_chance = f"{run.rows / (run.least_learned[0] + 1):.2g}"
-    verb = "is" if run.beyond == 1 else "are"
-    return f"{run.beyond:,} of them {verb} further out than every learned row, where chance gives {by_chance}"
+    def lead(self) -> str:
+        """Return how many rows are rejected beside the number that is expected, and how many are beyond all learned."""
+        n, rejected, expected = self.run.rows, self.run.rejected, self.run.scorer.expected_rejected()
+        found = f"{rejected:,} of {counted(n, 'row')} {'is' if rejected == 1 else 'are'} rejected"
+        if expected is not None:
+            # Within two standard deviations of a binomial number.
+            mean, spread = expected * n, 2.0 * np.sqrt(expected * (1.0 - expected) * n)
+            low, high = np.floor(max(0.0, mean - spread)), np.ceil(min(float(n), mean + spread))
+            than = "more than" if rejected > high else "fewer than" if rejected < low else "as"
+            found += f", {than} expected of good rows ({low:,.0f} to {high:,.0f})"
+        return "; ".join(filter(None, [found, self.run.beyond_phrase()])) + "."
 
-
-def page(run: Run, histogram: Histogram, drift: str, checks: Checks, facts: Sequence[tuple[str, str]]) -> str:
-    """Return the report as HTML; facts are what it is about, each with its name."""
-    n, rejected, expected = run.rows, run.rejected, run.scorer.expected_rejected()
-    beside = ""
-    if expected is not None:
-        mean, spread = expected * n, 2.0 * np.sqrt(expected * (1.0 - expected) * n)
-        low, high = np.floor(max(0.0, mean - spread)), np.ceil(min(float(n), mean + spread))
-        than = "more than" if rejected > high else "fewer than" if rejected < low else "as"
-        beside = f", {than} expected of good rows ({low:,.0f} to {high:,.0f})"
-    lead = f"{rejected:,} of {counted(n, 'row')} {'is' if rejected == 1 else 'are'} rejected{beside}"
-    further = beyond_all(run)
-    lead = "; ".join(filter(None, [lead, further])) + "."
-    drifted = checks.drifted()
-    columns = f"Columns that changed as a whole: {', '.join(drifted)}." if drifted else "No column changed as a whole."
-    body = [
-        f"<h1>{escape(dict(facts)['Table'])}</h1>",
-        f'<p class="lead">{escape(lead)}</p>',
-        f"<p><strong>Drift</strong>: {escape(drift)} {escape(columns)}</p>",
-        "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts) + "</dl>",
-        "<h2>Where the rows lie</h2>",
-        '<p><span class="key learned" style="background: var(--pale)"></span>learned rows, each without itself '
-        '<span class="key" style="background: var(--good)"></span>new, accepted '
-        '<span class="key" style="background: var(--out)"></span>new, rejected</p>',
-        histogram.svg(),
-        *_outliers(run.tally.outliers),
-        *_drivers(run.tally.drivers()[:MOST_DRIVERS]),
-        *checks.items(),
-        '<p class="sign">Checked by <span></span> on <span></span></p>',
-    ]
-    return document(f"{dict(facts)['Table']}: scored rows", body)
+    def page(self, facts: Sequence[tuple[str, str]]) -> str:
+        """Return the report as HTML; facts are what it is about, each with its name, the table's first."""
+        title, drifted = facts[0][1], ", ".join(self.checks.drifted())
+        columns = f"Columns that changed as a whole: {drifted}." if drifted else "No column changed as a whole."
+        body = [
+            f"<h1>{escape(title)}</h1>",
+            f'<p class="lead">{escape(self.lead())}</p>',
+            f"<p><strong>Drift</strong>: {escape(self.drift())} {escape(columns)}</p>",
+            "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts) + "</dl>",
+            "<h2>Where the rows lie</h2>",
+            '<p><span class="key learned" style="background: var(--pale)"></span>learned rows, each without itself '
+            '<span class="key" style="background: var(--good)"></span>new, accepted '
+            '<span class="key" style="background: var(--out)"></span>new, rejected</p>',
+            self.histogram.svg(),
+            *_outliers(self.run.counts.outliers),
+            *_drivers(self.run.counts.drivers(8)),
+            *self.checks.section(),
+            '<p class="sign">Checked by <span></span> on <span></span></p>',
+        ]
+        return document(f"{title}: scored rows", body)
 
 
 def document(title: str, body: Sequence[str]) -> str:
     """Return a page of elements that needs no other file."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n"
+        f"<title>{escape(title)}</title><style>{PAGE_STYLE}</style></head>\n<body><main>\n"
         + "\n".join([*body, f'<p class="soft">Made by slabsvm {escape(__version__)}.</p>'])
         + "\n</main></body></html>\n"
     )
@@ -225,25 +214,25 @@ def _drivers(drivers: Sequence[Driver]) -> list[str]:
 
 
 def _outliers(outliers: Sequence[Outlier]) -> list[str]:
-    """Return the rows that are furthest out, with their reasons."""
+    """Return the rows that are furthest out, each with four reasons at most."""
     if not outliers:
         return ["<h2>The rows furthest out</h2>", "<p>None is rejected.</p>"]
     items = []
     for one in outliers:
-        named = one.name if one.name == str(one.row) else f"{one.name}, row {one.row:,}"
+        number, named = ("row ", one.name) if one.name == str(one.row) else ("", f"{one.name}, row {one.row:,}")
         rank = "" if one.p_value is None else f", {100 * one.p_value:.2g}% of good rows are as far out"
         reasons = "".join(
             f"<li>{escape(some.column)}: <strong>{escape(some.cell)}</strong>{escape(some.against())}"
-            f"{'' if some.cell == GAP else f'; {some.how}'} ({some.part:.0%})</li>"
-            for some in one.reasons[:MOST_REASONS]
+            f"{'' if some.cell == EMPTY_CELL else f'; {some.how}'} ({some.part:.0%})</li>"
+            for some in one.reasons[:4]
         )
-        number = "row " if one.name == str(one.row) else ""
         items.append(
             f"<li>{number}<strong>{escape(named)}</strong> <span class='soft'>decision {one.decision:.3g}{rank}</span>"
             f"<ul>{reasons}</ul></li>"
         )
     return [
         f"<h2>The {counted(len(outliers), 'row')} furthest out</h2>",
-        f'<p class="soft">{NEAREST_ROWS}</p>',
+        '<p class="soft">Nearest rows: the median of the column over the learned rows that are nearest in all other '
+        "columns.</p>",
         f"<ol>{''.join(items)}</ol>",
     ]

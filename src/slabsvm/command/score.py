@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.options import FILE, TABLE, Share, reading_of, reading_options, table_argument
+from slabsvm.command.options import FILE, Share, reading_of, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     TOO_MANY_REJECTED,
     about,
-    counting,
     kept_warnings,
     named,
     plain_errors,
+    progress_bar,
     say,
     say_json,
     warn,
@@ -25,7 +26,6 @@ from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from slabsvm.command.scoring import Run
-    from slabsvm.tables.columns import Column
 
 
 @click.command(short_help="Score the rows of a table, and say why.", epilog=STATUSES)
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=TABLE,
+    type=FILE,
     default=Path("-"),
     help="CSV; TSV or lines of JSON by its name (.jsonl); .gz too. [default: standard output]",
 )
@@ -93,83 +93,73 @@ def score(
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output, so the rows need a file: name it with -o.")
     with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
-        from slabsvm.command.checks import Checks
-        from slabsvm.command.names import RowNames, columns_read, say_columns, written_with
-        from slabsvm.command.report import Histogram, drift_monitor, drift_said, page
-        from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
+        from slabsvm.command.model import RowNames, loaded, read_with_decimal
+        from slabsvm.command.report import Report
+        from slabsvm.command.scoring import Run, Scorer, output_file, separator_of
         from slabsvm.data.files import write_whole
         from slabsvm.files.tables import pieces
 
         pipeline = loaded(model)
-        if "n_jobs" in pipeline[-1].get_params(deep=False):
-            pipeline[-1].set_params(n_jobs=jobs)
-        written_with(pipeline[0], options["decimal"])
-        names = RowNames(pipeline[0], id)
-        run = Run(Scorer.of(pipeline, alpha), reasons, names)
-        histogram, drift = Histogram.of(pipeline[-1]), None
-        checks = Checks(pipeline[0], names.of)
-        if html is not None:
-            drift = drift_monitor(pipeline)
-            run.readers += [lambda _, answers: histogram.count(answers), lambda piece, _: checks.add(piece)]
-            if drift is not None:
-                update = drift.update
-                run.readers.append(lambda piece, _: update(piece))
-        how = reading_of(options, **columns_read(names))
-        with kept_warnings() as texts, about(table), output_file(output) as file, counting(output) as progress:
-            run.write(pieces(table, how), file, separator_of(output), progress)
-        if html is not None and run.rows:
-            about_it = facts_of(run, table, model, pipeline[0].plan().not_learned(), how.said)
-            write_whole(html, page(run, histogram, drift_said(drift), checks, about_it))
+        encoder, detector = pipeline[0], pipeline[-1]
+        if "n_jobs" in detector.get_params(deep=False):
+            detector.set_params(n_jobs=jobs)
+        read_with_decimal(encoder, options["decimal"])
+        names = RowNames(encoder, id)
+        run = Run(Scorer(pipeline, alpha), reasons, names)
+        report = None if html is None else Report(run, pipeline)
+        run.readers += [] if report is None else [report.add]
+        how = reading_of(options, **names.read())
+        # A bar would stand between rows that a terminal shows.
+        bar = progress_bar("Scoring: {task.completed:,} rows", shown=str(output) != "-" or not sys.stdout.isatty())
+        with kept_warnings() as texts, about(table), output_file(output) as file, bar as update:
+            if update is not None:
+                run.readers.append(lambda *_: update(completed=run.rows))
+            run.write(pieces(table, how), file, separator_of(output))
+        not_learned = encoder.plan().not_learned()
+        if html is not None and report is not None and run.rows:
+            write_whole(html, report.page(facts_of(run, table, model, not_learned, how.said)))
         if not run.ended:
             say(f"The output was closed: {counted(run.rows, 'row')} were read, and no more.", err=True)
         warn([*texts, *how.said])
-        say_columns(names)
+        names.say_columns()
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
             asked = {"alpha": alpha, "fail_above": fail_above, "failed": too_many, "output": str(output)}
             say_json({**run.facts(), **asked, "warnings": texts})
         else:
-            for line in said(run, table, output):
-                say(line, err=True)
-            if html is not None:
-                say(f"{drift_said(drift)} Wrote {named(html)}.", err=True)
-            say(pipeline[0].plan().not_learned(), err=True)
+            wrote = [] if html is None or report is None else [f"{report.drift()} Wrote {named(html)}."]
+            say("\n".join([*summary(run, table, output), *wrote, not_learned]), err=True)
         if too_many:
             say(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
             raise SystemExit(TOO_MANY_REJECTED)
 
 
-def facts_of(run: Run, table: Path, model: Path, not_learned: str, said: list[str]) -> list[tuple[str, str]]:
+def facts_of(run: Run, table: Path, model: Path, not_learned: str, noticed: list[str]) -> list[tuple[str, str]]:
     """Return what a report is about, each fact with its name."""
     encoder = run.scorer.encoder
+    # Of times some parts are learned, and no others are checked.
+    parts = {one.name: getattr(one, "parts", ()) for one in encoder.columns_}
+    checked = [f"{name} (its {' and '.join(some)} alone)" if some else name for name, some in parts.items()]
     return [
         ("Table", table.name),
         ("Rows", f"{run.rows:,}"),
         ("Model", f"{model.name}, {type(run.scorer.detector).__name__}, learned from {encoder.n_rows_:,} rows"),
-        ("Columns checked", ", ".join(_checked(column) for column in encoder.columns_)),
+        ("Columns checked", ", ".join(checked)),
         ("Not checked", not_learned),
         ("Further columns", ", ".join(run.names.further) or "none"),
-        ("Noticed", " ".join(said) or "nothing"),
+        ("Noticed", " ".join(noticed) or "nothing"),
         ("Scored on", f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}"),
     ]
 
 
-def _checked(column: Column) -> str:
-    """Return a column's name, and of times what of them is checked."""
-    parts = getattr(column, "parts", None)
-    return f"{column.name} (its {' and '.join(parts)} alone)" if parts else column.name
-
-
-def said(run: Run, table: Path, output: Path) -> list[str]:
+def summary(run: Run, table: Path, output: Path) -> list[str]:
     """Return how many rows are rejected, how many were expected to be, and what speaks against them."""
+    rejected = f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%})"
     expected = run.scorer.expected_rejected()
-    mean = (expected or 0.0) * run.rows
-    number = f"{mean:,.0f}" if mean >= 1 else f"{mean:.1g}"
-    foretold = "" if expected is None else f", where about {number} were expected ({expected:.1%})"
+    if expected is not None:
+        mean = expected * run.rows
+        number = f"{mean:,.0f}" if mean >= 1 else f"{mean:.1g}"
+        rejected += f", where about {number} were expected ({expected:.1%})"
     wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
-    share = f"({run.share:.1%}){foretold}.{wrote}"
-    from slabsvm.command.report import beyond_all
-
-    further = f"{beyond_all(run)}." if run.beyond else ""
-    rejected = f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected {share}"
-    return [rejected, *filter(None, [further, run.tally.said()])]
+    beyond = f"{run.beyond_phrase()}." if run.beyond else ""
+    return [f"{rejected}.{wrote}", *filter(None, [beyond, run.counts.sentence()])]

@@ -20,32 +20,21 @@ import click
 
 from slabsvm.command import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.caller import ExtraMissingError, escaped
+from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
 
 if TYPE_CHECKING:
     from slabsvm.tables import TableError
+    from slabsvm.tables.plan import Plan
 
-# Where a click context keeps the words of the command line.
-WORDS = "slabsvm.words"
-# The share of rejected rows is above what --fail-above allows. click has 1 for an error and 2 for misuse.
+# The exit status where more rows are rejected than --fail-above allows; click has 1 for an error and 2 for misuse.
 TOO_MANY_REJECTED = 3
 STATUSES = (
     "Exit status: 0 done; 1 a file is wrong, the text says what to do; 2 the command line is wrong; "
     f"{TOO_MANY_REJECTED} `score --fail-above`: too many rows are rejected; {INTERRUPTED} interrupted. No file is ever "
     "written in part."
 )
-# Texts from below name a parameter in brackets, of which the command has an option.
-PARAMETER = re.compile(
-    r"\((array|categories|columns|day-first|decimal|drop|encoding|format|gaps|id|keep|missing|month-first|separator|sheet"
-    r"|skip-rows|weight)\)|\(no header\)"
-)
-# Options of which one value holds: the last.
-ONCE = {"--separator", "--decimal", "--encoding", "--format"}
-NOT_LEARNED = " not learned: "
-# So many letters of a name are shown.
-MOST_SHOWN = 60
-# Warnings of the libraries below are for programmers.
-OURS = ("slabsvm.", "sklearn.exceptions.")
+# The heads of a plan's table, on a terminal and on a page.
+PLAN_HEAD = ("column", "taken for", "empty", "what it holds", "what is done with it")
 
 
 @contextmanager
@@ -67,7 +56,7 @@ def plain_errors(*written: str, lines: str = "", **files: Path | None) -> Iterat
     except click.UsageError:
         raise
     except BrokenPipeError:
-        # Nobody reads the rows on, as after `| head`: what was asked for is done.
+        # The reader of the rows has closed the pipe, as `| head` does: what was asked for is done.
         read_no_more(sys.stdout)
         raise SystemExit(0) from None
     except (click.ClickException, ExtraMissingError, MemoryError, OSError, ValueError) as error:
@@ -86,8 +75,33 @@ def plain_errors(*written: str, lines: str = "", **files: Path | None) -> Iterat
         raise SystemExit(INTERRUPTED) from None
 
 
+def _refuse_one_file_twice(paths: dict[str, Path | None]) -> None:
+    """Refuse two paths that lead to one file: writing the one would destroy the other."""
+    known = [(name, path) for name, path in paths.items() if path is not None and str(path) != "-"]
+    for place, (name, path) in enumerate(known):
+        for other, before in known[:place]:
+            there = path.exists() and before.exists()
+            # Of links in a circle `Path.resolve` makes an error that is none of the system's.
+            if path.samefile(before) if there else os.path.realpath(path) == os.path.realpath(before):
+                raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
+
+
+def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
+    """Refuse a file that could not be written; streams: devices and pipes can."""
+    if path is None or str(path) == "-" or (streams and is_stream(path)):
+        return
+    if is_stream(path):
+        raise click.ClickException(f"{path} is a device or a pipe, which no file can replace: name a file.")
+    if path.is_dir():
+        raise click.ClickException(f"{path} is a folder: name a file in it.")
+    if not path.parent.is_dir():
+        raise click.ClickException(f"{path}: there is no folder {path.parent}. Make it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise click.ClickException(f"{path}: nothing can be written to {path.parent}. Name another folder.")
+
+
 def say(text: str, *, err: bool = False) -> None:
-    """Say a line on the standard output, or error; where nobody reads on, as after `| head`, go on without a word."""
+    """Say a line on the standard output, or error; where that is closed, as after `| head`, go on without a word."""
     try:
         click.echo(text, err=err)
     except BrokenPipeError:
@@ -117,7 +131,7 @@ def about(path: Path) -> Iterator[None]:
 def _ready_line(errors: Sequence[TableError]) -> str:
     """Return the command line that takes a table with these errors, "" where there is none."""
     context = click.get_current_context()
-    given = list(context.meta.get(WORDS) or ())
+    given = list(context.obj or ())
     options = {name for parameter in context.command.params for name in parameter.opts}
     remedies: dict[str, list[str]] = {}
     for option, value in (error.remedy for error in errors if error.remedy is not None):
@@ -126,7 +140,8 @@ def _ready_line(errors: Sequence[TableError]) -> str:
     # A subcommand that is called by itself, as from Python, has no command line; some have no such options.
     if not given or not remedies or not remedies.keys() <= options:
         return ""
-    for option in remedies.keys() & ONCE & set(given):
+    # Of these one value holds, the last: the new one takes the place of the old one.
+    for option in remedies.keys() & {"--separator", "--decimal", "--encoding", "--format"} & set(given):
         place = given.index(option)
         del given[place : place + 2]
     words = [word for option, values in remedies.items() for word in (option, ",".join(values)) if word]
@@ -140,15 +155,17 @@ def named(path: Path) -> str:
 
 
 def printable(names: Iterable[str]) -> Iterator[str]:
-    """Give names of a table as a terminal may show them: in one line, not too long, and without meaning to it."""
-    for name in names:
-        safe = escaped(name[:MOST_SHOWN])
-        yield safe if len(name) <= MOST_SHOWN else f"{safe}..."
+    """Give names of a table as a terminal may show them: in one line, of 60 letters, and without meaning to it."""
+    return (escaped(name[:60]) + ("..." if len(name) > 60 else "") for name in names)
 
 
 def with_options(text: str) -> str:
-    """Return a text with the options of the command in place of parameters."""
-    return PARAMETER.sub(lambda found: f"(--{found[1] or 'no-header'})", text)
+    """Return a text with options in place of parameters, which texts of other folders name in brackets."""
+    names = (
+        "array|categories|columns|day-first|decimal|drop|encoding|format|gaps|id|keep|missing|month-first|separator"
+        "|sheet|skip-rows|weight"
+    )
+    return re.sub(rf"\(({names})\)|\(no header\)", lambda found: f"(--{found[1] or 'no-header'})", text)
 
 
 @contextmanager
@@ -160,14 +177,13 @@ def kept_warnings() -> Iterator[list[str]]:
         yield texts
     for one in caught:
         text = with_options(str(one.message))
-        # What is not learned is said at the end.
-        if NOT_LEARNED in text:
-            continue
-        if f"{one.category.__module__}.".startswith(OURS) and text not in texts:
+        is_ours = f"{one.category.__module__}.".startswith(("slabsvm.", "sklearn.exceptions."))
+        # The last line of a command says which columns are not learned.
+        if is_ours and text not in texts and " not learned: " not in text:
             texts.append(text)
 
 
-def warn(texts: list[str]) -> None:
+def warn(texts: Iterable[str]) -> None:
     """Say warnings on the standard error."""
     for text in texts:
         say(f"Warning: {text}", err=True)
@@ -190,58 +206,31 @@ def _finite(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _refuse_one_file_twice(paths: dict[str, Path | None]) -> None:
-    """Refuse two paths that lead to one file: writing the one would destroy the other."""
-    known = [(name, path) for name, path in paths.items() if path is not None and str(path) != "-"]
-    for place, (name, path) in enumerate(known):
-        for other, before in known[:place]:
-            there = path.exists() and before.exists()
-            # Of links in a circle `Path.resolve` makes an error that is none of the system's.
-            if path.samefile(before) if there else os.path.realpath(path) == os.path.realpath(before):
-                raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
-
-
-def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
-    """Refuse a file that could not be written; streams: devices and pipes can."""
-    if path is None or str(path) == "-":
-        return
-    if is_stream(path):
-        if streams:
-            return
-        raise click.ClickException(f"{path} is a device or a pipe, which no file can replace: name a file.")
-    if path.is_dir():
-        raise click.ClickException(f"{path} is a folder: name a file in it.")
-    if not path.parent.is_dir():
-        raise click.ClickException(f"{path}: there is no folder {path.parent}. Make it first.")
-    if not os.access(path.parent, os.W_OK):
-        raise click.ClickException(f"{path}: nothing can be written to {path.parent}. Name another folder.")
+def plan_lines(plan: Plan, most: int | None = None) -> list[str]:
+    """Return a table of the columns, as a terminal may show it."""
+    lines = plan.lines()[:most]
+    # A cell has 44 letters, so that a line of five fits most terminals.
+    cells = [PLAN_HEAD, *(tuple(c if len(c) <= 44 else f"{c[:41]}..." for c in printable(line)) for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    # Counts end where they end, and texts begin where they begin.
+    sides = [f"{'>' if name == 'empty' else '<'}{width}" for name, width in zip(PLAN_HEAD, widths, strict=True)]
+    found = ["  ".join(["", *map(format, line, sides)]).rstrip() for line in cells]
+    if (rest := len(plan.names) - len(lines)) > 0:
+        found.append(f"  and {counted(rest, 'other column')}: `slabsvm inspect` lists all")
+    return found
 
 
 @contextmanager
-def counting(output: Path) -> Iterator[Callable[[int], None]]:
-    """Show how many rows are scored, on a terminal's standard error, unless the rows go there; gives what to call."""
-    if not sys.stderr.isatty() or (str(output) == "-" and sys.stdout.isatty()):
-        yield lambda _: None
-        return
-    with _bar("Scoring", "{task.description}: {task.completed:,} rows") as update:
-        yield lambda done: update(completed=done)
+def progress_bar(text: str, *, shown: bool = True) -> Iterator[Callable[..., None] | None]:
+    """Show a text and a bar on a terminal's standard error; gives what to call with `completed` and `total`, or None.
 
-
-@contextmanager
-def steps(label: str) -> Iterator[Callable[[int, int, float], None] | None]:
-    """Show how many fits are done, on a terminal's standard error alone; gives the `progress` of a model, or None."""
-    if not sys.stderr.isatty():
+    In the text {task.completed} is the number of steps that are done.
+    """
+    if not (shown and sys.stderr.isatty()):
         yield None
         return
-    with _bar(label, "{task.description}") as update:
-        yield lambda done, total, _: update(completed=done, total=total)
-
-
-@contextmanager
-def _bar(label: str, text: str) -> Iterator[Callable[..., None]]:
-    """Show one task on the standard error, in a text and by a bar; gives what to call with its new state."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
     with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        yield partial(bar.update, bar.add_task(label, total=None))
+        yield partial(bar.update, bar.add_task("", total=None))

@@ -1,7 +1,7 @@
-"""What leaves the process and comes back: model files, ONNX, tables.
+"""Files: models, ONNX graphs and tables.
 
-A file is the work of others. Its form is checked before it is believed, and an error says what is wrong with it. What
-it names is imported or called only if it is trusted.
+Anybody may have written a file. Each reader checks sizes and types first, and its error says what is wrong. A reader
+imports or calls a name from a file only if the name is on a list of trusted ones.
 """
 
 from slabsvm.files.models import ModelFileError, load, save

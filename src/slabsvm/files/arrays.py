@@ -9,7 +9,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,37 +21,41 @@ from numpy.lib import format as npy
 
 from slabsvm.tables.cells import TableError, listed, shown
 
-# Before each entry of a directory.
-ENTRY = b"PK\x01\x02"
-# What zipfile raises where bytes are wrong; an OSError may also be of a place before the file (EINVAL).
-DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError)
-# By the version of the format; the third is for names of fields, which no array of numbers has.
-HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-LONGEST_HEADER = 10_000
-# NumPy has arrays of 32 or 64 dimensions, by its version, whose shape would fill a screen.
-MOST_DIMENSIONS = 8
-FIRST_NO_LENGTH = 2**64
-# A member of an archive, its entry in the directory and its header, deflated.
-BYTES_BY_MEMBER = 150
-MOST_MEMBERS = 100_000
-# Deflated bytes hold no more than some thousand times as many.
-MOST_DEFLATED = 1100
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-EXTENSION = ".npy"
+# How NumPy and skops pack the members of an archive.
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class ArrayError(ValueError):
     """What should be an array of numbers is not, or has not the bytes that it claims."""
 
 
-def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
+@contextmanager
+def naming_damage(kind: type[ValueError], what: str) -> Iterator[None]:
+    """Raise an error of a kind, which says what a file is not, for all that zipfile, NumPy or parsers raise where bytes
+    are wrong; errors of this kind stay as they are.
+    """
+    try:
+        yield
+    except kind:
+        raise
+    except OSError as error:
+        # Damaged archives may ask to read before the file's beginning; what else the system says is of no damage.
+        if error.errno != errno.EINVAL:
+            raise
+        raise kind(f"{what}, or was cut short: it leads out of the file") from error
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError) as error:
+        # Where an error says nothing, the archive ended.
+        raise kind(f"{what}, or was cut short: {str(error) or 'it ends too early'}") from error
+
+
+def opened(file: BinaryIO) -> zipfile.ZipFile:
     """Return an archive, whose directory is counted before zipfile makes an object of some 300 bytes of each entry.
 
-    A member takes `bytes_by_member` at least, in the archive and in its directory, and a file of any size has no more
-    members than most. Raises zipfile.BadZipFile where it is no archive, or names more; and all of DAMAGED.
+    Raises zipfile.BadZipFile where it names more members than one of its size has, and what `naming_damage` names.
     """
     size = file.seek(0, os.SEEK_END)
-    inner = _Counted(file, min(most, 1 + size // bytes_by_member))
+    # A member takes at least 150 bytes: its entry in the directory and its header, deflated. No file has 100,000.
+    inner = _Counted(file, min(100_000, 1 + size // 150))
     archive = zipfile.ZipFile(inner)
     inner.most = None
     return archive
@@ -68,7 +72,8 @@ class _Counted:
     def read(self, size: int = -1) -> bytes:
         """Return as many bytes, unless these are a directory of too many entries."""
         content = self._file.read(size)
-        if self.most is not None and (found := content.count(ENTRY)) > self.most:
+        # The signature that stands before each entry of a directory.
+        if self.most is not None and (found := content.count(b"PK\x01\x02")) > self.most:
             raise zipfile.BadZipFile(f"it holds {found:,} members, where one of its size has at most {self.most:,}")
         return content
 
@@ -84,15 +89,18 @@ class Header:
     @classmethod
     def of(cls, file: Any, name: str, kinds: str = "biuf") -> Header:
         """Read what stands before an array; ArrayError where it holds objects, or is of no kind among these."""
-        beginning = io.BytesIO(file.read(LONGEST_HEADER))
+        beginning = io.BytesIO(file.read(10_000))  # NumPy reads no longer header
+        # By the version of the format; the third is for names of fields, which no array of numbers has.
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
         try:
-            shape, _, dtype = HEADERS[npy.read_magic(beginning)](beginning)
+            shape, _, dtype = readers[npy.read_magic(beginning)](beginning)
         # A literal of Python that is none, or of no header, fails in many ways.
         except Exception as error:
             raise ArrayError(f"{name} begins as nothing that NumPy writes") from error
-        if len(shape) > MOST_DIMENSIONS:
+        # NumPy has 32 or 64 dimensions, by its version; a shape of these would fill a screen.
+        if len(shape) > 8:
             raise ArrayError(f"{name} claims {len(shape)} dimensions")
-        if not all(0 <= length < FIRST_NO_LENGTH for length in shape):
+        if not all(0 <= length < 2**64 for length in shape):
             raise ArrayError(f"{name} claims a length below 0, or beyond all memory")
         if dtype.hasobject:
             raise ArrayError(f"{name} holds Python objects")
@@ -106,50 +114,9 @@ class Header:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def array_of(
-    archive: zipfile.ZipFile,
-    info: zipfile.ZipInfo,
-    name: str,
-    size: int,
-    match: Callable[[Header], object] | None = None,
-) -> npt.NDArray[Any]:
-    """Return the array of a member of an archive of `size` bytes, of which `match` may refuse what it says of itself.
-    Raises ArrayError where it is none of numbers, or of other bytes than it claims; all of DAMAGED.
-    """
-    with archive.open(info) as member:
-        header = Header.of(member, name)
-        claimed = header.start + header.nbytes
-        if claimed != info.file_size or claimed > MOST_DEFLATED * (1 + min(info.compress_size, size)):
-            what = f"the shape {header.shape} of {header.dtype}"
-            raise ArrayError(f"{name} claims {what}, and has {info.file_size:,} bytes")
-        if match is not None:
-            match(header)
-    with archive.open(info) as member:
-        found: npt.NDArray[Any] = npy.read_array(member, allow_pickle=False)
-        return found
-
-
-@contextmanager
-def _numbers_of(kind: str) -> Iterator[None]:
-    """Say of what is wrong with a file that it is no such file of numbers."""
-    try:
-        yield
-    except TableError:
-        raise
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        raise TableError(f"it is no {kind} file of numbers, or was cut short: it leads out of the file") from error
-    except DAMAGED as error:
-        # Where an error says nothing, the archive ended.
-        why = "it begins as nothing that NumPy writes" if "not a zip file" in str(error) else str(error)
-        text = f"it is no {kind} file of numbers, or was cut short: {why or 'it ends too early'}"
-        raise TableError(text) from error
-
-
 def mapped(path: Path) -> npt.NDArray[Any]:
     """Return the array of an NPY file, as a memory map; TableError where it is no such file of numbers, or OSError."""
-    with path.open("rb") as file, _numbers_of("NPY"):
+    with path.open("rb") as file, naming_damage(TableError, "it is no NPY file of numbers"):
         if file.read(4) == b"PK\x03\x04":
             raise TableError("it is an archive of arrays. Say so (format): npz")
         file.seek(0)
@@ -165,13 +132,17 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
     """Return an array of an NPZ file, of several the one of this name; TableError where there is none of numbers, or
     OSError.
     """
-    with path.open("rb") as file, _numbers_of("NPZ"):
+    with path.open("rb") as file, naming_damage(TableError, "it is no NPZ file of numbers"):
         if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
             raise TableError("it is one array. Say so (format): npy")
         size = file.seek(0, os.SEEK_END)
-        archive = opened(file, BYTES_BY_MEMBER, MOST_MEMBERS)
-        infos = [info for info in archive.infolist() if info.filename.endswith(EXTENSION)]
-        members = {info.filename.removesuffix(EXTENSION): info for info in infos}
+        try:
+            archive = opened(file)
+        except zipfile.BadZipFile as error:
+            why = "it begins as nothing that NumPy writes" if "not a zip file" in str(error) else str(error)
+            raise ArrayError(why) from error
+        infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        members = {info.filename.removesuffix(".npy"): info for info in infos}
         if not members:
             raise ArrayError("it holds no array")
         if name is None and len(members) != 1:
@@ -179,7 +150,16 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
         name = next(iter(members)) if name is None else name
         if name not in members:
             raise TableError(f"it holds no array {shown(name)}, but {listed(list(members), 5)}")
-        info = members[name]
-        if info.compress_type not in METHODS:
-            raise ArrayError(f"{shown(name)} is compressed in a way that is not NumPy's")
-        return array_of(archive, info, shown(name), size)
+        info, name = members[name], shown(name)
+        if info.compress_type not in PACKINGS:
+            raise ArrayError(f"{name} is compressed in a way that is not NumPy's")
+        with archive.open(info) as member:
+            header = Header.of(member, name)
+        claimed = header.start + header.nbytes
+        # Deflate packs 1,032 bytes into one at most.
+        if claimed != info.file_size or claimed > 1100 * (1 + min(info.compress_size, size)):
+            what = f"the shape {header.shape} of {header.dtype}"
+            raise ArrayError(f"{name} claims {what}, and has {info.file_size:,} bytes")
+        with archive.open(info) as member:
+            found: npt.NDArray[Any] = npy.read_array(member, allow_pickle=False)
+            return found

@@ -6,7 +6,6 @@ and how much memory a file may take: sizes are compared before anything is kept 
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import math
@@ -26,7 +25,7 @@ from sklearn.base import clone
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
-from slabsvm.files.arrays import BYTES_BY_MEMBER, DAMAGED, METHODS, MOST_MEMBERS, Header, opened
+from slabsvm.files.arrays import PACKINGS, Header, naming_damage, opened
 from slabsvm.runtime.caller import escaped
 from slabsvm.runtime.caller import load as load_extra
 
@@ -87,27 +86,8 @@ SCHEMA, VERSIONS = "schema.json", "slabsvm.json"
 MOST_PER_BYTE, MOST_UNPACKED = 100, 2**32
 # Bytes of the schema in a file of any size; a larger file may have as many as it has bytes.
 SMALL_SCHEMA = 2**24
-# Objects in a file of any size, and bytes of a larger one for each more. In memory an object takes some 3 kB.
-MOST_OBJECTS, BYTES_BY_OBJECT = 100_000, 50
-# Bytes of a number by itself, with NumPy's header, and of the versions.
-MOST_SCALAR, MOST_VERSIONS = 1024, 10_000
-# What skops may read for an object, by its loader.
-EXTENSIONS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
-# Loaders of what no model needs: these take many times their bytes, or lead back to other objects.
-UNUSED = ("BytearrayNode", "CachedNode")
-GENERATORS = ("RandomStateNode", "RandomGeneratorNode")
-# The one loader of the names that begin so: skops itself lets any loader build, or call, what is trusted.
-LOADERS = {"slabsvm.": "ObjectNode", "scipy.sparse.": "SparseMatrixNode", "numpy.dtype": "DTypeNode"}
-# Keys of a mapping become texts, of which these come back.
-KEYS = ("builtins.str", "builtins.int", "builtins.float")
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-VERSION = re.compile(r'"[\w.+-]{1,40}"', re.ASCII)
-# NumPy's types of numbers, texts, times and records.
-KINDS_OF_NUMPY = "biufcSUMmV"
-# Bytes that are unpacked at a time.
-PIECE = 2**20
-# Letters of an error's text.
-LONGEST = 800
+# Objects in a file of any size; a larger one may have one more for each 50 bytes. In memory an object takes some 3 kB.
+MOST_OBJECTS = 100_000
 
 
 class ModelFileError(ValueError):
@@ -191,9 +171,9 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str | type] = ()) ->
             _examine(file)
             return _loaded(file, [one if isinstance(one, str) else _type_name(one) for one in trusted])
     except ModelFileError as error:
-        # The text may repeat what is long, or means something to a terminal.
-        text = escaped(str(error)[: LONGEST + 1])
-        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        # The text may repeat what is long, or means something to a terminal: 800 letters of it are shown.
+        text = escaped(str(error)[:801])
+        text = text if len(text) <= 800 else f"{text[:800]}..."
         raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: {text}") from error
 
 
@@ -231,27 +211,18 @@ def _examine(file: BinaryIO) -> None:
     foreign = "it is not a model file. Give one that `slabsvm fit` or `slabsvm.files.save` wrote"
     _must(start == b"PK", foreign if start else "it is empty")
     size = file.seek(0, os.SEEK_END)
-    try:
-        with opened(file, BYTES_BY_MEMBER, MOST_MEMBERS) as archive:
-            _must(SCHEMA in archive.namelist(), f"it holds no {SCHEMA}: it is an archive of another kind")
-            members = _members(archive, size)
-            claimed, most = members[SCHEMA].file_size, max(SMALL_SCHEMA, size)
-            _must(claimed <= most, f"its {SCHEMA} has {claimed:,} bytes, where at most {most:,} are read")
-            if VERSIONS in members:
-                _must(members[VERSIONS].file_size <= MOST_VERSIONS, f"its {VERSIONS} is too long")
-                _refuse_other_version(json.loads(archive.read(VERSIONS)))
-            schema = json.loads(archive.read(SCHEMA))
-            _must(isinstance(schema, dict), f"its {SCHEMA} holds no object")
-            _refuse_strange(schema)
-            _refuse_repeats(schema, members, size)
-    except ModelFileError:
-        raise
-    except (OSError, RecursionError, *DAMAGED) as error:
-        # A damaged archive may ask to read before the file's beginning.
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise
-        why = "it leads out of the file" if isinstance(error, OSError) else str(error) or "it ends too early"
-        raise ModelFileError(f"it is damaged, or was cut short: {why}") from error
+    with naming_damage(ModelFileError, "it is damaged"), opened(file) as archive:
+        _must(SCHEMA in archive.namelist(), f"it holds no {SCHEMA}: it is an archive of another kind")
+        members = _members(archive, size)
+        claimed, most = members[SCHEMA].file_size, max(SMALL_SCHEMA, size)
+        _must(claimed <= most, f"its {SCHEMA} has {claimed:,} bytes, where at most {most:,} are read")
+        if VERSIONS in members:
+            _must(members[VERSIONS].file_size <= 10_000, f"its {VERSIONS} is too long")
+            _refuse_other_version(json.loads(archive.read(VERSIONS)))
+        schema = json.loads(archive.read(SCHEMA))
+        _must(isinstance(schema, dict), f"its {SCHEMA} holds no object")
+        _refuse_strange(schema)
+        _refuse_repeats(schema, members, size)
     file.seek(0)
 
 
@@ -265,7 +236,9 @@ def _members(archive: zipfile.ZipFile, size: int, *, inner: bool = False) -> dic
         _must(name not in members, f"it holds {name} twice")
         _must(name.endswith(".npy") or not inner, f"{name} is no array, and in an archive of arrays")
         members[name] = info
-        _must(info.compress_type in METHODS and not info.flag_bits & 1, f"{name} is encrypted, or packed in a rare way")
+        _must(
+            info.compress_type in PACKINGS and not info.flag_bits & 1, f"{name} is encrypted, or packed in a rare way"
+        )
         most = MOST_PER_BYTE * info.compress_size
         _must(info.file_size <= most, f"{name} would unpack to more than {MOST_PER_BYTE} times its size in the file")
     packed = sum(info.compress_size for info in members.values())
@@ -278,7 +251,7 @@ def _members(archive: zipfile.ZipFile, size: int, *, inner: bool = False) -> dic
         )
         if name.endswith(".npy"):
             with archive.open(info) as member:
-                header = Header.of(member, name, KINDS_OF_NUMPY)
+                header = Header.of(member, name, "biufcSUMmV")  # numbers, texts, times and records
             what = f"{name} claims the shape {header.shape} of {header.dtype}, and has {info.file_size:,} bytes"
             fits = header.start + header.nbytes == info.file_size
             _must(fits and (header.dtype.itemsize or math.prod(header.shape) <= 1), what)
@@ -290,7 +263,7 @@ def _members(archive: zipfile.ZipFile, size: int, *, inner: bool = False) -> dic
 
 def _unpacked_matrix(content: bytes, name: str, size: int) -> int:
     """Return how many bytes the arrays of a sparse matrix unpack to, which has this many bytes in the file."""
-    with opened(io.BytesIO(content), BYTES_BY_MEMBER, MOST_MEMBERS) as inner:
+    with opened(io.BytesIO(content)) as inner:
         total = sum(info.file_size for info in _members(inner, len(content), inner=True).values())
     _must(total <= MOST_PER_BYTE * size, f"{name} would unpack to more than {MOST_PER_BYTE} times its size in the file")
     try:
@@ -314,7 +287,7 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> int:
     longer = copy(info)
     longer.file_size += 1
     with archive.open(longer) as member:
-        return sum(map(len, iter(lambda: member.read(PIECE), b"")))
+        return sum(map(len, iter(lambda: member.read(2**20), b"")))
 
 
 def _nodes(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -337,6 +310,8 @@ def _refuse_repeats(schema: dict[str, Any], members: dict[str, zipfile.ZipInfo],
     and what has the number of another object is that object, and has to be as large.
     """
     known: dict[int, tuple[int, int]] = {}
+    # What skops may read for an object, by its loader.
+    extensions = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
 
     def size_of(value: Any) -> tuple[int, int]:
         """Return how many objects there are in a value, and how many bytes they read."""
@@ -348,18 +323,19 @@ def _refuse_repeats(schema: dict[str, Any], members: dict[str, zipfile.ZipInfo],
             _must(not isinstance(value, dict) or "__id__" not in value, f"its {SCHEMA} is damaged")
             return count, total
         if (file := value.get("file")) is not None:
-            fits = isinstance(file, str) and file.endswith(EXTENSIONS.get(value["__loader__"], "/")) and file in members
+            fits = isinstance(file, str) and file.endswith(extensions.get(value["__loader__"], "/")) and file in members
             _must(fits, f"an object is read from {file!r}, which is no member of its kind")
             total += members[file].file_size
             is_array = value["__loader__"] != "NdArrayNode" or value.get("__class__") == "ndarray"
-            _must(is_array or members[file].file_size <= MOST_SCALAR, f"{file} is no number by itself")
+            # NumPy's header and a number have less than 1,024 bytes.
+            _must(is_array or members[file].file_size <= 1024, f"{file} is no number by itself")
         found = count + 1, total
         if identity := value.get("__id__"):
             _must(known.setdefault(identity, found) == found, "objects have one number, and are not alike")
         return found
 
     count, total = size_of(schema)
-    most = MOST_OBJECTS + size // BYTES_BY_OBJECT
+    most = MOST_OBJECTS + size // 50
     _must(count <= most, f"it holds {count:,} objects, where one of its size has at most {most:,}")
     _must(total <= MOST_UNPACKED, f"its objects take {total:,} bytes, where at most {MOST_UNPACKED:,} are read")
 
@@ -368,14 +344,19 @@ def _refuse_strange(schema: dict[str, Any]) -> None:
     """Raise ModelFileError for objects that no model has, or that another loader is to build than the one of their
     kind.
     """
+    # The one loader of the names that begin so: skops itself lets any loader build, or call, what is trusted.
+    loaders = {"slabsvm.": "ObjectNode", "scipy.sparse.": "SparseMatrixNode", "numpy.dtype": "DTypeNode"}
     for name, node in _nodes(schema):
         loader, kind = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
-        _must(loader not in GENERATORS, f"{name} is a generator of random numbers. Set a number in its place")
-        _must(loader not in UNUSED and kind != "numpy.void", f"{name} is a {kind}, which no model has")
-        fits = all(loader == its for start, its in LOADERS.items() if kind.startswith(start))
+        is_random = loader in ("RandomStateNode", "RandomGeneratorNode")
+        _must(not is_random, f"{name} is a generator of random numbers. Set a number in its place")
+        # No model needs these: they take many times their bytes, or lead back to other objects.
+        unused = loader in ("BytearrayNode", "CachedNode") or kind == "numpy.void"
+        _must(not unused, f"{name} is a {kind}, which no model has")
+        fits = all(loader == its for start, its in loaders.items() if kind.startswith(start))
         _must(fits, f"its {SCHEMA} is damaged, or was made by hand: {name} is a {kind} by a {loader}")
-        plain = name != "_sklearn_version" or VERSION.fullmatch(str(node.get("content")))
-        _must(plain, f"its {SCHEMA} is damaged: {name} is no version")
+        is_version = re.fullmatch(r'"[\w.+-]{1,40}"', str(node.get("content")), re.ASCII)
+        _must(name != "_sklearn_version" or is_version, f"its {SCHEMA} is damaged: {name} is no version")
 
 
 def _refuse_what_cannot_be_loaded(schema: dict[str, Any]) -> None:
@@ -386,7 +367,8 @@ def _refuse_what_cannot_be_loaded(schema: dict[str, Any]) -> None:
         _must(not nameless, f"{name} is a function without a name. Define it in a module, with def")
         if node["__loader__"] in ("DictNode", "DefaultDictNode"):
             kinds = [f"{one.get('__module__')}.{one.get('__class__')}" for one in node["key_types"]["content"]]
-            odd = next((kind for kind in kinds if kind not in KEYS), None)
+            # Keys of a mapping become texts, of which these come back.
+            odd = next((kind for kind in kinds if kind not in ("builtins.str", "builtins.int", "builtins.float")), None)
             _must(odd is None, f"{name} is a mapping with keys of {odd}. Files keep texts and numbers as keys")
             _must(len(kinds) == len(node["content"]), f"{name} is a mapping with two keys that are written alike")
 
@@ -401,9 +383,9 @@ def _refuse_what_would_change(model: Any, packed: BinaryIO) -> None:
             again = skops.io.load(packed, trusted=skops.io.get_untrusted_types(file=packed))
     except Exception as error:
         raise ModelFileError(f"The model holds what no file keeps: {type(error).__name__}: {error}") from error
-    # A copy has no progress function, nor has a file.
-    same = ADDRESS.sub("", repr(again)) == ADDRESS.sub("", repr(deepcopy(clone(model))))
-    _must(same, "A parameter of the model would be another in a file. Set it to a plain value")
+    # A copy has no progress function, nor has a file; what is called by its address in memory is another one.
+    texts = [re.sub(r" at 0x[0-9a-f]+", "", repr(one)) for one in (again, deepcopy(clone(model)))]
+    _must(texts[0] == texts[1], "A parameter of the model would be another in a file. Set it to a plain value")
 
 
 def _refuse_other_version(versions: Any) -> None:

@@ -38,11 +38,6 @@ UFUNCS = {
     **{"minimum": "Min", "maximum": "Max", "isnan": "IsNaN", "bitwise_and": "And", "bitwise_or": "Or"},
     **{"less_equal": "LessOrEqual", "greater_equal": "GreaterOrEqual"},
 }
-# Steps that skl2onnx converts in float64, too: what they round to in float32 would part rows that repeat.
-EXACT = ("StandardScaler", "RobustScaler", "MinMaxScaler", "MaxAbsScaler", "PCA", "SimpleImputer", "NormalScores")
-# What a Scan adds to sums over the features so far: a term of x_j, (n, 1), and z_j, (1, m).
-SCANNED = """sum (double[n, m] _sum, double[n, 1] _x, double[1, m] _z) => (double[n, m] _next)
-{{ {term} _next = Add(_sum, _term) }}"""
 
 
 def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int | None = None) -> Any:
@@ -213,7 +208,9 @@ class _Graph:
             raise TypeError(
                 "A TableEncoder has no form in ONNX. Use to_onnx(model[1:]); give it model[:1].transform(table)."
             )
-        if all(type(step).__name__ in EXACT for _, step in steps):
+        # skl2onnx converts these in float64, too: what they round to in float32 would part rows that repeat.
+        exact = ("StandardScaler", "RobustScaler", "MinMaxScaler", "MaxAbsScaler", "PCA", "SimpleImputer")
+        if all(type(step).__name__ in (*exact, "NormalScores") for _, step in steps):
             given = self.fed(self.rows(given), DoubleTensorType(given.type.shape))
         if isinstance(first := steps[0][1], SimpleImputer):  # skl2onnx's node is in no runtime in float64
             filling = np.asarray(first.statistics_, dtype=np.float64)
@@ -261,8 +258,13 @@ def _by_feature(term: str, rows: _Tensor, samples: FloatArray) -> Any:
     """Return the sum over features of a term of rows, (n, d), and samples, (m, d), of shape (n, m)."""
     from onnx import parser
 
+    # A Scan adds to sums over the features so far a term of x_j, (n, 1), and z_j, (1, m).
+    body = (
+        "sum (double[n, m] _sum, double[n, 1] _x, double[1, m] _z) => (double[n, m] _next)\n"
+        f"{{ {term} _next = Add(_sum, _term) }}"
+    )
     x, z = _column(_operator("Transpose", perm=(1, 0))(rows)), np.ascontiguousarray(samples.T[:, None])
-    scan = _operator("Scan", body=parser.parse_graph(SCANNED.format(term=term)), num_scan_inputs=2)
+    scan = _operator("Scan", body=parser.parse_graph(body), num_scan_inputs=2)
     return scan(_column(_row_minima(rows)) * np.zeros(len(samples)), x, z)
 
 
@@ -354,8 +356,9 @@ def _of_view(view: readings.View, rows: _Tensor) -> Any:
     """Return the mean surprise of a view's readings, (n,)."""
     mean = _mean_of_nearest(view.nearest, rows, readings.NEAREST)
     ratio = (mean(readings.FEW) + view.least) / (mean(readings.AROUND, view.local) + view.least)
-    said = map(_surprise, view.surprises, (mean(1), mean(readings.NEAREST), ratio))
-    return sum(one * weight for one, weight in zip(said, readings.WEIGHTS, strict=True)) / readings.WEIGHTS.sum()
+    surprises = map(_surprise, view.surprises, (mean(1), mean(readings.NEAREST), ratio))
+    weighted = (one * weight for one, weight in zip(surprises, readings.WEIGHTS, strict=True))
+    return sum(weighted) / readings.WEIGHTS.sum()
 
 
 def _surprise(found: ranks.Surprise, reading: Any) -> Any:
