@@ -33,7 +33,10 @@ BAD = {
     "empty": (b"", "t.csv: it is empty: there is not even a header"),
     "one row": (b"a,b\n1,2\n", "t.csv: it has 1 row, and at least 10 are needed to learn from"),
     "ragged": (GOOD.encode() + b"1\n", "t.csv: line 32 has 1 cell"),
-    "text among numbers": (GOOD.encode() + b"1,oops\n", "t.csv: Row 31, column 'b': 'oops' stands among numbers"),
+    "text among numbers": (
+        GOOD.encode() + b"1,oops\n",
+        "t.csv: Row 31 (line 32), column 'b': 'oops' stands among numbers",
+    ),
     "no header": (GOOD.removeprefix("a,b\n").encode(), "say that there is none (--no-header)"),
     "constant": (b"a,b\n" + b"1,2\n" * 30, "no column varies"),
 }
@@ -174,7 +177,10 @@ class TestScore:
         lines[50] = lines[50].replace(lines[50].split(",")[1], "broad", 1)
         monkeypatch.setattr(records, "BLOCK_BYTES", 300)
         said = score("\n".join(lines) + "\n")
-        assert "t.csv: Row 50, column 'width': 'broad' stands where the model learned numbers. Mend the cell" in said
+        assert (
+            "t.csv: Row 50 (line 51), column 'width': 'broad' stands where the model learned numbers. Mend the cell"
+            in said
+        )
 
 
 def test_what_a_scaler_cannot_put_on_a_scale_is_said_of_its_column(run):
@@ -185,10 +191,26 @@ def test_what_a_scaler_cannot_put_on_a_scale_is_said_of_its_column(run):
     assert "too large for float64, or the weights are. Divide by a power of ten." in said
 
 
+def test_rows_keep_their_numbers_where_others_are_skipped_and_errors_name_lines(run, ready):
+    lines = (ready / "new.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    bad = lines[6].split(",")
+    bad[names.index("weight")] = "heavy"
+    title = ["Parts of May", "", lines[0]]
+    Path("new.csv").write_text("\n".join([*title, *lines[1:6], ",".join(bad), *lines[7:20]]))
+    refused = run("score", ready / "model.skops", "new.csv", "--skip-rows", "1,3")
+    assert "Row 6 (line 9), column 'weight': 'heavy'" in refused.output
+    Path("new.csv").write_text(
+        "\n".join(line.partition(",")[2] for line in lines[:20])  # without the names of rows
+    )
+    scored = run("score", ready / "model.skops", "new.csv", "--skip-rows", "1,3")
+    assert [line.split(",")[0] for line in scored.stdout.splitlines()[1:4]] == ["2", "4", "5"]
+
+
 def test_weights_that_are_no_numbers_are_said_to_be_none(run):
     Path("t.csv").write_text("a,b,w\n" + "\n".join(f"{number},{number % 7},heavy" for number in range(30)) + "\n")
     said = refused(run("fit", "t.csv", "-o", "m.skops", "--weight", "w"))
-    assert "t.csv: Row 1, column 'w': a weight must be a number, and at least 0" in said
+    assert "t.csv: Row 1 (line 2), column 'w': a weight must be a number, and at least 0" in said
 
 
 @pytest.mark.parametrize("detector", ["auto", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca"])

@@ -149,7 +149,10 @@ class TestKnownOutliers:
                 "bad.csv: Column 'width': the table has no column of this name",
             ),
             (lambda table: table.rename(columns={"width": "Width"}), "Is it 'Width'?"),
-            (lambda table: table.assign(weight="heavy"), "bad.csv: Row 1, column 'weight': 'heavy' stands where"),
+            (
+                lambda table: table.assign(weight="heavy"),
+                "bad.csv: Row 1 (line 2), column 'weight': 'heavy' stands where",
+            ),
             (lambda table: table[:0], "bad.csv: it has a header and no rows"),
         ],
         ids=["absent", "misspelt", "of texts", "no rows"],

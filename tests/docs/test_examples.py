@@ -56,8 +56,8 @@ def how_it_works(found):
     model, new = found["model"], found["new"]
     page = (EXAMPLES.parent / "docs" / "how-it-works.md").read_text(encoding="utf-8")
     tenth = np.quantile(model.decision_function(found["good"]), 0.1)
-    assert f"{(model.predict(new) == 1).sum()} are accepted, with all 30" in page
-    assert f"{(model.decision_function(new) >= tenth).sum()} would be" in page
+    assert f"{(model.predict(new) == 1).sum()} of the 100 new benign tumours are accepted" in page
+    assert f"a tenth of the sand-coloured scores accepts {(model.decision_function(new) >= tenth).sum()}." in page
     assert model.p_values(found["malignant"][:1]) == pytest.approx(1 / 258)
 
 

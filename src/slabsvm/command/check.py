@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import column_options, reading_options, table_argument, table_to_learn
+from slabsvm.command.options import column_options, reading_options, reading_to_learn, table_argument, table_to_learn
 from slabsvm.command.terminal import (
     STATUSES,
     about,
@@ -38,9 +38,10 @@ def check(*, table: Path, as_json: bool, **options: Any) -> None:
     """
     from slabsvm.tables.plan import refused
 
-    with plain_errors(), about(table):
+    how = reading_to_learn(options)
+    with plain_errors(), about(table, how):
         with kept_warnings() as texts:
-            content, encoder, how = table_to_learn(table, options)
+            content, encoder = table_to_learn(table, options, how)
             plan = encoder.planned(content)
             plan = plan if options["id_column"] else plan.naming()
         noticed = [*texts, *how.said]

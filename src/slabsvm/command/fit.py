@@ -15,6 +15,7 @@ from slabsvm.command.options import (
     column_options,
     reading_of,
     reading_options,
+    reading_to_learn,
     table_argument,
     table_to_learn,
 )
@@ -137,8 +138,9 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
     from slabsvm.tables.cells import TableError, cells_of, places_of
 
-    with about(path):
-        table, encoder, how = table_to_learn(path, options)
+    how = reading_to_learn(options)
+    with about(path, how):
+        table, encoder = table_to_learn(path, options, how)
         rows = encoder.fit_transform(table)
         encoder.encoding_ = how.found.get("encoding")
         if encoder.id_column is None:
@@ -156,7 +158,7 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
                 raise cells.error(what, int(wrong.argmax()))
             if not weights.any():
                 raise cells.error("all weights are 0, so no row counts")
-        names = [str(number + 1) for number in range(len(table))]
+        names = [str(how.number(place)) for place in range(len(table))]
         if encoder.id_column is not None:
             names = cells_of(table, columns, encoder.id_column).named()
     return GoodRows(encoder, rows, weights, names, how.said)
@@ -168,8 +170,9 @@ def outlier_rows(path: Path, encoder: TableEncoder, options: dict[str, Any]) -> 
     from slabsvm.files.tables import whole
 
     names = RowNames(encoder, None)
-    with about(path):
-        table = whole(path, reading_of(options, **names.read()))
+    how = reading_of(options, **names.read())
+    with about(path, how):
+        table = whole(path, how)
         rows = encoder.transform(table)
     names.look_at(table)
     names.say_further()

@@ -19,6 +19,8 @@ from slabsvm.tables.numbers import DURATION, GROUPED, HOURS, PLAIN, with_decimal
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
+    from slabsvm.files.tables import Reading
+
 
 def loaded(path: Path) -> Pipeline:
     """Return the model of a file: an encoder of tables, other steps, and a detector with scores; ClickException for
@@ -77,6 +79,7 @@ class RowNames:
     asked: str | None
     further: list[str] = field(default_factory=list)  # columns that the model did not learn
     unnamed: bool = False  # whether the model's column that names the rows is not there
+    how: Reading | None = None  # how the table is read, of which rows may be skipped
 
     @property
     def column(self) -> str | None:
@@ -92,9 +95,11 @@ class RowNames:
         self.unnamed = self.column is not None and self.column not in columns
 
     def of(self, piece: Any, first: int) -> Sequence[Any]:
-        """Return what the rows of a piece are called, of which the first has this number."""
+        """Return what the rows of a piece are called, of which the first is this one of those that are read, from 1."""
         if self.column is None:
-            return range(first, first + len(piece))
+            if self.how is None or not self.how.skip_rows:
+                return range(first, first + len(piece))
+            return [*map(self.how.number, range(first - 1, first - 1 + len(piece)))]
         return cells_of(piece, places_of(piece), self.column).named()
 
     def read(self) -> dict[str, Any]:

@@ -119,12 +119,16 @@ def reading_of(options: dict[str, Any], **more: Any) -> Reading:
     return Reading(**given, header=not options["no_header"], skip_rows=skipped, **more)
 
 
-def table_to_learn(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncoder, Reading]:
-    """Return the table of a file, the encoder of the options, and how it was read; TableError where it is no table."""
+def reading_to_learn(options: dict[str, Any]) -> Reading:
+    """Return how a table to learn from is read, by the options."""
+    return reading_of(options, texts=options["categories"], ids=[*filter(None, [options["id_column"]])])
+
+
+def table_to_learn(path: Path, options: dict[str, Any], how: Reading) -> tuple[Any, TableEncoder]:
+    """Return the table of a file, and the encoder of the options; TableError where it is no table."""
     from slabsvm.files.tables import whole
     from slabsvm.tables import TableEncoder, TableError
 
-    how = reading_of(options, texts=options["categories"], ids=[*filter(None, [options["id_column"]])])
     table = whole(path, how)
     least = 10  # fewer rows tell no kinds of columns, and set no threshold
     if len(table) < least:
@@ -133,4 +137,4 @@ def table_to_learn(path: Path, options: dict[str, Any]) -> tuple[Any, TableEncod
     asked = ("drop", "categories", "keep", "times", "gaps", "id_column", "weight_column", "missing", "day_first")
     given = {name: options[name] for name in asked}
     decimal = options["decimal"] if options["decimal"] in (".", ",") else None
-    return table, TableEncoder(**given, columns=options["columns"] or None, decimal=decimal), how
+    return table, TableEncoder(**given, columns=options["columns"] or None, decimal=decimal)

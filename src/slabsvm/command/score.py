@@ -108,10 +108,10 @@ def score(
         run = Run(Scorer(pipeline, alpha), reasons, names)
         report = None if html is None else Report(run, pipeline)
         run.readers += [] if report is None else [report.add]
-        how = reading_of(options, **names.read())
+        how = names.how = reading_of(options, **names.read())
         # A bar would stand between rows that a terminal shows.
         bar = progress_bar("Scoring: {task.completed:,} rows", shown=str(output) != "-" or not sys.stdout.isatty())
-        with kept_warnings() as texts, about(table), output_file(output) as file, bar as update:
+        with kept_warnings() as texts, about(table, how), output_file(output) as file, bar as update:
             if update is not None:
                 run.readers.append(lambda *_: update(completed=run.rows))
             run.write(pieces(table, how), file, separator_of(output))

@@ -23,6 +23,7 @@ from slabsvm.data.files import is_stream
 from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
 
 if TYPE_CHECKING:
+    from slabsvm.files.tables import Reading
     from slabsvm.tables import TableError
     from slabsvm.tables.plan import Plan
 
@@ -117,14 +118,15 @@ def read_no_more(stream: Any) -> None:
 
 
 @contextmanager
-def about(path: Path) -> Iterator[None]:
-    """Name the table in errors about it, with the command line that takes it as it is."""
+def about(path: Path, how: Reading) -> Iterator[None]:
+    """Name the table and its lines in errors about it, with the command line that takes it as it is."""
+    from slabsvm.files.tables import located
     from slabsvm.tables import TableError
 
     try:
         yield
     except TableError as error:
-        text = f"{named(path)}: {with_options(str(error))}{_ready_line(error.errors)}"
+        text = f"{named(path)}: {with_options(str(located(error, path, how)))}{_ready_line(error.errors)}"
         raise click.ClickException(text) from error
 
 
