@@ -5,10 +5,11 @@
     python benchmarks/openset.py --read
 
 Rates: 200 random splits of one known class into 199 training rows and 50 new ones, on each data set. A split's p-values
-come from 99 held-out rows. Over the splits the share of new rows with p <= alpha should be alpha. Its band is the
-binomial one of the new rows, widened by each split's own chance: with n calibration rows a split's rate is
-Beta(k, n + 1 - k), k = alpha (n + 1). With a classifier, a new row of several known classes is rejected where it is
-unknown, and there are fewer splits.
+come from 99 held-out rows, or a few more or less where rows repeat, as equal rows are held out together. Over the
+splits the share of new rows with p <= alpha should be the mean of k / (n + 1), k = floor(alpha (n + 1)), with n
+calibration rows. Its band is the binomial one of the new rows, widened by each split's own chance: a split's rate is
+Beta(k, n + 1 - k). With a classifier, a new row of several known classes is rejected where it is unknown, and there are
+fewer splits.
 
 Unknown letters: 13 letters of Letter are known, and 4, 8 or 13 others turn up, in each of several draws. Rows 1 to
 16,000 are for training and the last 4,000 for testing. Every method learns one half of the rows, and is thresholded at
@@ -79,15 +80,20 @@ def known_classes(options: Options) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def rejections(rows: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Return, for each model, which share of one split's new rows is rejected at each alpha."""
+    """Return, for each model, which share of one split's new rows is rejected at each alpha, and is to be: (2, 4)."""
     order = np.random.default_rng(seed).permutation(len(rows))
     training, new = rows[order[:N_TRAINING]], rows[order[N_TRAINING:][:N_NEW]]
     found = {}
     for name, make in MODELS.items():
         # The scaler is a part of the model: fitted to calibration rows too, these would not be as new as new ones.
         detector = ConformalDetector(make_pipeline(StandardScaler(), make()), random_state=seed).fit(training)
-        found[name] = (detector.p_values(new)[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0)
+        found[name] = of_split(detector.p_values(new), [detector.level(alpha) for alpha in ALPHAS])
     return found
+
+
+def of_split(p_values: np.ndarray, levels: list[float]) -> np.ndarray:
+    """Return which share of new rows is rejected at each alpha, and the p-values up to which they are: (2, 4)."""
+    return np.array([(p_values[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0), levels])
 
 
 def rates(name: str, rows: np.ndarray) -> list[Record]:
@@ -102,13 +108,13 @@ def rates(name: str, rows: np.ndarray) -> list[Record]:
 
 def kept(what: Record, of_splits: list[np.ndarray], calibration: int) -> Iterator[Record]:
     """Give the mean rate at each alpha, its band, and whether it is within."""
-    for alpha, rate in zip(ALPHAS, np.mean(of_splits, axis=0), strict=True):
+    for alpha, rate, level in zip(ALPHAS, *np.mean(of_splits, axis=0), strict=True):
         own_chance = alpha * (1 - alpha) / (calibration + 2)
         variance = own_chance + (alpha * (1 - alpha) - own_chance) / N_NEW
         half = float(norm.ppf(0.5 + COVERAGE / 2) * np.sqrt(variance / len(of_splits)))
-        band = {"rate": float(rate), "low": alpha - half, "high": alpha + half}
+        band = {"rate": float(rate), "low": float(level) - half, "high": float(level) + half}
         rounded = {key: round(value, 4) for key, value in band.items()}
-        yield what | {"alpha": alpha} | rounded | {"within": bool(abs(rate - alpha) <= half)}
+        yield what | {"alpha": alpha} | rounded | {"within": bool(abs(rate - level) <= half)}
 
 
 def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels: np.ndarray) -> list[Record]:
@@ -123,7 +129,7 @@ def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels
             detector, both = (make_pipeline(StandardScaler(), one) for one in (MODELS[model](), classifier))
             joint = OpenSetClassifier(detector, classifier=both, random_state=seed)
             p = joint.fit(rows[training], labels[training]).p_values(rows[new]).max(axis=1)
-            of_splits.append((p[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0))
+            of_splits.append(of_split(p, [float(joint.rule_.levels(alpha)[0]) for alpha in ALPHAS]))
         what = {"section": "beside", "data": name, "model": model, "beside": beside}
         found += kept(what, of_splits, n_training // 2)
     return found
@@ -239,14 +245,14 @@ def report(document: Document) -> str:
 
 
 def of_rates(records: list[Record], keys: tuple[str, ...]) -> str:
-    """Return a table of rates, and of the bands, which are those of data where calibration rows are."""
+    """Return a table of rates, and of the bands of each data set."""
     rows: dict[tuple[str, ...], list[str]] = {}
     bands: dict[str, dict[float, str]] = {}
     for one in records:
         text = f"{one['rate']:.4f}" if one["within"] else f"**{one['rate']:.4f}**"
         rows.setdefault(tuple(one[key] for key in keys), []).append(text)
         band = f"{one['low']:.4f} to {one['high']:.4f}"
-        bands.setdefault(one["data"] if "beside" in one else "", {})[one["alpha"]] = band
+        bands.setdefault(one["data"], {})[one["alpha"]] = band
     lines = [" | ".join([*key, *values]) for key, values in rows.items()]
     blank = " |" * (len(keys) - 2)
     lines += [f"{data} | band ({COVERAGE:.0%}) |{blank} {' | '.join(band.values())}" for data, band in bands.items()]
