@@ -17,13 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
-from slabsvm import (
-    FitWarning,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-    TableEncoder,
-)
+from slabsvm import FitWarning, NeighboursDetector, OneClassSlabSVM, OneClassSVM, TableEncoder
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import largest_rejected, ranked, whole_down, whole_up
 from slabsvm.openset.classifier import OpenSetClassifier

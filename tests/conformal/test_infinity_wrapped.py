@@ -21,12 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import OneClassSVM as OtherOneClassSVM
 
 from problems import FAMILY, WITH_KERNEL
-from slabsvm import (
-    SVDD,
-    KernelPCADetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.conformal.detector import ConformalDetector, FitWarning
 from slabsvm.conformal.far import BEYOND, ordered
 from slabsvm.detectors.answers import final_estimator

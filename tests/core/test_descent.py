@@ -264,10 +264,7 @@ WRONG = {
     "no multiple of LANES": (
         ValueError,
         "LANES",
-        {
-            "gram": lambda gram: np.ascontiguousarray(gram[:, :-1]),
-            "scores": lambda scores: scores[:-1].copy(),
-        },
+        {"gram": lambda gram: np.ascontiguousarray(gram[:, :-1]), "scores": lambda scores: scores[:-1].copy()},
     ),
     "too few rows": (ValueError, "gram", {"gram": lambda gram: gram[:-1]}),
     "too few columns": (

@@ -13,13 +13,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM
 from slabsvm import OneClassSVM as OneClassSVMWithKernels
 from slabsvm.runtime.arrays import STEP_BYTES
 

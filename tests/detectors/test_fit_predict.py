@@ -8,13 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import problems
-from slabsvm import (
-    AutoDetector,
-    ConformalDetector,
-    FitWarning,
-    OneClassSVM,
-    TrimmedDetector,
-)
+from slabsvm import AutoDetector, ConformalDetector, FitWarning, OneClassSVM, TrimmedDetector
 
 pytestmark = pytest.mark.numeric
 

@@ -8,14 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.fitted.sources import MANY_GROUPS
 from slabsvm.solvers.small import MOST_EXACT
 

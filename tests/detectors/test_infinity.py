@@ -16,14 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import roc_auc_score
 
 from problems import FORMULAS, rbf
-from slabsvm import (
-    SVDD,
-    FitWarning,
-    KernelDensityDetector,
-    KernelPCADetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, FitWarning, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.program import one_class_slab
 from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED

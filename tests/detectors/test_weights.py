@@ -7,13 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm import (
-    AutoDetector,
-    ConformalDetector,
-    FitWarning,
-    NeighboursDetector,
-    OneClassSVM,
-)
+from slabsvm import AutoDetector, ConformalDetector, FitWarning, NeighboursDetector, OneClassSVM
 
 EVERY = {**problems.FAMILY, "AutoDetector": AutoDetector}
 UNEVEN = r"300 samples of weights as uneven as these are worth 1\.69 of equal weights, .* are few to set a threshold"

@@ -7,15 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from slabsvm import (
-    SVDD,
-    AutoDetector,
-    ConformalDetector,
-    KernelDensityDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-    explain,
-)
+from slabsvm import SVDD, AutoDetector, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, OneClassSVM, explain
 from slabsvm.display import draw_explanation, draw_explanations, draw_functions
 
 LONG = "a name that is much too long for a picture to show it whole"

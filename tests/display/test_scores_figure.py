@@ -9,14 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm import (
-    SVDD,
-    FitWarning,
-    KernelDensityDetector,
-    KernelPCADetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-)
+from slabsvm import SVDD, FitWarning, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.display import draw_scores
 
 

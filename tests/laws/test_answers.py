@@ -14,14 +14,7 @@ from law import attempted, law, only_our_warnings
 from sklearn.base import clone
 from strategies import FAMILY, Problem, drawn
 
-from slabsvm import (
-    SVDD,
-    ConformalDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-    files,
-    p_values,
-)
+from slabsvm import SVDD, ConformalDetector, OneClassSlabSVM, OneClassSVM, files, p_values
 from slabsvm.conformal.p_values import ranked
 
 pytestmark = pytest.mark.numeric

@@ -8,13 +8,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 import problems
-from slabsvm import (
-    ConformalDetector,
-    FitWarning,
-    OneClassSlabSVM,
-    OneClassSVM,
-    OpenSetClassifier,
-)
+from slabsvm import ConformalDetector, FitWarning, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
 from slabsvm.runtime.caller import silenced, warn
 
 X = np.random.default_rng(0).normal(size=(150, 2))

@@ -12,13 +12,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import problems
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM
 from slabsvm.gram.computed import TILE, TILE_COLUMNS, Computed
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 

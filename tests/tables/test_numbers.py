@@ -25,12 +25,7 @@ def written(number, form, unit="", sign="-{}", *, before=False):
 numbers = st.integers(-(10**11), 10**11).map(lambda cents: Decimal(cents) / 100)
 
 
-@given(
-    st.lists(numbers, min_size=1),
-    st.sampled_from(FORMS),
-    st.sampled_from(UNITS),
-    st.sampled_from(SIGNS),
-)
+@given(st.lists(numbers, min_size=1), st.sampled_from(FORMS), st.sampled_from(UNITS), st.sampled_from(SIGNS))
 def test_numbers_are_read_back(values, form, unit, sign):
     money = unit in ("€", "$", "EUR")
     texts = [written(one, form, unit, sign, before=money and place % 2 == 0) for place, one in enumerate(values)]

@@ -105,10 +105,7 @@ def test_line_ends_do_not_matter(original, windows):
     ("spoil", "message"),
     [
         (lambda _: b"", "it is empty"),
-        (
-            lambda good: good[: good.index(b"\n", 300_000) + 1],
-            r"it has [\d,]+ of 20,000 rows, so it is cut short",
-        ),
+        (lambda good: good[: good.index(b"\n", 300_000) + 1], r"it has [\d,]+ of 20,000 rows, so it is cut short"),
         (lambda good: good[:-4], "line 20000 should be a letter and 16 numbers"),
         (lambda good: good + good[:100].rsplit(b"\n", 1)[0] + b"\n", "rows where the original has 20,000"),
         (lambda _: b"<html>Not found</html>", "line 1 should be a letter .* but is '<html>"),
