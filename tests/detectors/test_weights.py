@@ -26,17 +26,13 @@ def heavy(weight: float, n: int = 300) -> np.ndarray:
 @pytest.mark.parametrize("name", EVERY)
 def test_one_weight_that_outweighs_all_others_is_warned_of(name, X):
     model = EVERY[name]()
-    with pytest.warns(FitWarning, match=UNEVEN):
-        model.fit(X, sample_weight=heavy(1000.0))
+    for rows in (sp.csr_array(X), X):
+        with pytest.warns(FitWarning, match=UNEVEN):
+            model.fit(rows, sample_weight=heavy(1000.0))
     # A quarter and more of the new rows are lost.
     assert (model.predict(np.random.default_rng(1).normal(size=(2000, 3))) == 1).mean() < 0.7
     assert "expect 5" in model.warning_
     assert "worth 26 or more" in model.warning_
-
-
-def test_no_sparse_rows_hide_it(X):
-    with pytest.warns(FitWarning, match=UNEVEN):
-        OneClassSVM().fit(sp.csr_array(X), sample_weight=heavy(1000.0))
 
 
 def test_one_calibration_row_that_outweighs_all_others_is_warned_of(X):
