@@ -700,9 +700,7 @@ def test_how_many_backgrounds_of_bccd_may_hold_red_cells_that_nobody_marked():
     marked = {image.image: sum(item.label == "RBC" for item in image.objects) for image in data.images}
     few = {image for image, count in marked.items() if count <= 3}
     assert (len(marked), list(marked.values()).count(0), len(few)) == (364, 15, 19)
-    drawn = {
-        label: background_regions(data, class_objects(data, label, Choice(most=900))[0], 1_000)[0]
-        for label in ("RBC", "WBC", "Platelets")
-    }
+    objects = {label: class_objects(data, label, Choice(most=900))[0] for label in ("RBC", "WBC", "Platelets")}
+    drawn = {label: background_regions(data, found, 1_000)[0] for label, found in objects.items()}
     from_few = {label: sum(region.image in few for region in regions) for label, regions in drawn.items()}
     assert from_few == {"RBC": 190, "WBC": 429, "Platelets": 125}

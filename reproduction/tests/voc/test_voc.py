@@ -28,19 +28,16 @@ def only_problem(data: VOCData, kind: str) -> str:
 
 
 def test_a_sound_data_set_is_read_whole(layout):
-    layout.add(
-        "first", SQUARE, boxed("disc", 61, 21, 100, 80, flags="<difficult>1</difficult><truncated>0</truncated>")
-    )
+    flags = "<difficult>1</difficult><truncated>0</truncated>"
+    layout.add("first", SQUARE, boxed("disc", 61, 21, 100, 80, flags=flags))
     layout.add("second", SQUARE)
     data = read_voc(layout.root)
     assert data.root == layout.root
     assert data.problems == ()
     assert [image.image.name for image in data.images] == ["first.jpg", "second.jpg"]
     assert data.images[0].size == SIZE
-    assert data.images[0].objects == (
-        LabelledBox("square", Box(10, 10, 50, 50), None, None),
-        LabelledBox("disc", Box(60, 20, 100, 80), True, False),
-    )
+    square = LabelledBox("square", Box(10, 10, 50, 50), None, None)
+    assert data.images[0].objects == (square, LabelledBox("disc", Box(60, 20, 100, 80), True, False))
     assert data.labels == {"square": 2, "disc": 1}
     assert len({image.sha256 for image in data.images}) == 2
 
