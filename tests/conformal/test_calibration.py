@@ -209,12 +209,10 @@ def test_novelties_of_a_batch_keep_the_false_discovery_rate_on_average():
     false_shares = []
     for seed in range(60):
         random = np.random.default_rng(seed)
-        detector = ConformalDetector(OneClassSVM(), calibration_size=0.8, random_state=seed).fit(
-            random.normal(size=(250, 2))
-        )
-        named = detector.novelties(
-            np.concatenate([random.normal(size=(90, 2)), random.normal(size=(10, 2)) + 5]), fdr=0.2
-        )
+        detector = ConformalDetector(OneClassSVM(), calibration_size=0.8, random_state=seed)
+        detector.fit(random.normal(size=(250, 2)))
+        batch = np.concatenate([random.normal(size=(90, 2)), random.normal(size=(10, 2)) + 5])
+        named = detector.novelties(batch, fdr=0.2)
         false_shares.append(named[:90].sum() / max(named.sum(), 1))
         assert named[90:].sum() >= 5
     # The mean's own chance: three standard errors.
@@ -343,21 +341,6 @@ def test_weights_below_one_add_up_to_rows_and_never_make_a_p_value_too_small(X, 
         ConformalDetector(OneClassSVM()).fit(X, sample_weight=np.full(len(X), 1e-3))
 
 
-@pytest.mark.parametrize(
-    ("estimator", "weights", "said"),
-    [
-        (LocalOutlierFactor(novelty=True), np.ones(120), "LocalOutlierFactor.fit takes no sample_weight"),
-        (make_pipeline(StandardScaler(), GaussianMixture()), np.ones(120), "GaussianMixture.fit takes no sample_"),
-        (OneClassSVM(), -np.ones(120), "Negative values"),
-        (OneClassSVM(), np.ones(119), "sample_weight.shape"),
-    ],
-    ids=["no weights", "no weights at the end", "negative", "too few"],
-)
-def test_weights_that_make_no_sense_are_refused(estimator, weights, said, X):
-    with pytest.raises(ValueError, match=said):
-        ConformalDetector(estimator).fit(X, sample_weight=weights)
-
-
 # Polarity
 
 
@@ -425,18 +408,30 @@ def test_duplicates_constants_and_scales_are_taken():
         assert np.isfinite(detector.fit(X).score_samples(X)).all()
 
 
+MIXTURE = make_pipeline(StandardScaler(), GaussianMixture())
+
+
 @pytest.mark.parametrize(
-    ("parameters", "rows", "said"),
+    ("parameters", "rows", "weights", "said"),
     [
-        ({}, 2, "at least 2 samples must be learned"),
-        ({"calibration_size": 0.9}, 10, "n_samples = 10: at least 2 samples must be learned"),
-        ({"estimator": FrozenEstimator(OneClassSVM())}, 40, "not fitted"),
+        ({}, 2, None, "at least 2 samples must be learned"),
+        ({"calibration_size": 0.9}, 10, None, "n_samples = 10: at least 2 samples must be learned"),
+        ({"estimator": FrozenEstimator(OneClassSVM())}, 40, None, "not fitted"),
+        (
+            {"estimator": LocalOutlierFactor(novelty=True)},
+            120,
+            np.ones(120),
+            "LocalOutlierFactor.fit takes no sample_",
+        ),
+        ({"estimator": MIXTURE}, 120, np.ones(120), "GaussianMixture.fit takes no sample_weight"),
+        ({"estimator": OneClassSVM()}, 120, -np.ones(120), "Negative values"),
+        ({"estimator": OneClassSVM()}, 120, np.ones(119), "sample_weight.shape"),
     ],
-    ids=str,
+    ids=["two rows", "one is left", "not fitted", "no weights", "no weights at the end", "negative", "too few weights"],
 )
-def test_nonsense_is_refused_with_the_reason(parameters, rows, said, X):
+def test_nonsense_is_refused_with_the_reason(parameters, rows, weights, said, X):
     with pytest.raises(ValueError, match=said):
-        ConformalDetector(**parameters).fit(X[:rows])
+        ConformalDetector(**parameters).fit(X[:rows], sample_weight=weights)
 
 
 def test_of_three_rows_two_are_learned_and_one_is_held_out(X):

@@ -34,13 +34,8 @@ WITH_GAMMA = {name: FAMILY[name] for name in WITH_KERNEL}
 # From one that hardly tells rows apart to one that no row is in reach of.
 GAMMAS = (0.01, "scale", 100.0, 1e4)
 ADDITIVE = ("linear", "intersection", "hellinger", "chi2")
-FOREIGN = (
-    OtherOneClassSVM(gamma=100.0),
-    IsolationForest(n_estimators=20, random_state=0),
-    LocalOutlierFactor(novelty=True),
-    GaussianMixture(2, random_state=0),
-    EllipticEnvelope(random_state=0),
-)
+FOREIGN = (OtherOneClassSVM(gamma=100.0), IsolationForest(n_estimators=20, random_state=0))
+FOREIGN += (LocalOutlierFactor(novelty=True), GaussianMixture(2, random_state=0), EllipticEnvelope(random_state=0))
 # Models that find w = 0, and on what rows: non-negative ones too near to the origin, or those around it.
 UNDIRECTED = {
     "slab, hellinger": (partial(OneClassSlabSVM, kernel="hellinger", nu_upper=0.05), np.abs),

@@ -35,9 +35,9 @@ def test_rows_of_other_features_are_refused(detector, X):
         detector.p_values(X[0])
 
 
-def test_the_numbers_are_by_hand(X):
+def test_the_numbers_are_by_hand(detector):
     # 30 rows calibrate: steps of 1/31.
-    one = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2).fit(X)
+    one = detector
     assert one.n_calibration_ == 30
     assert one.smallest_p_value_ == pytest.approx(1 / 31)
     # .2 x 31 is 6.2 steps, of which 6 are rejected.
@@ -47,15 +47,9 @@ def test_the_numbers_are_by_hand(X):
     assert one.out_of_reach_ == 0.0
 
 
-# Which rows are held out
-
-
-def split(rows, groups=None, share=0.5):
-    return parted(fit_arguments(rows, groups, {}), share, np.random.RandomState(0))
-
-
 @pytest.mark.parametrize(("share", "held"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.8, 8)])
 def test_the_share_that_is_held_out_is_rounded_down_and_never_nothing(share, held):
-    learned, held_out = split(np.arange(10.0)[:, None], share=share)
+    arguments = fit_arguments(np.arange(10.0)[:, None], None, {})
+    learned, held_out = parted(arguments, share, np.random.RandomState(0))
     assert len(held_out) == held
     np.testing.assert_array_equal(np.sort(np.concatenate([learned, held_out])), np.arange(10))
