@@ -92,9 +92,8 @@ def test_the_score_of_svdd_is_the_squared_distance_from_its_centre(kernel, calib
 @pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
 def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(calibration, tol, nu, gamma, *, X, new):
     with warnings.catch_warnings(action="ignore"):
-        svdd, svm = (
-            model(gamma=gamma, nu=nu, calibration=calibration, tol=tol).fit(X) for model in (SVDD, OneClassSVM)
-        )
+        how = {"gamma": gamma, "nu": nu, "calibration": calibration, "tol": tol}
+        svdd, svm = (model(**how).fit(X) for model in (SVDD, OneClassSVM))
     np.testing.assert_allclose(full(svdd), full(svm), atol=1e-8 / (nu * len(X)))
     both = np.concatenate([X, new])
     np.testing.assert_allclose(svdd.decision_function(both), 2 * svm.decision_function(both), atol=1e-8)

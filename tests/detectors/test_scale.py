@@ -27,20 +27,11 @@ pytestmark = pytest.mark.numeric
 RNG = np.random.default_rng(0)
 USUAL = RNG.normal(size=(300, 3))
 FAR = np.array([[50.0, 50.0, 50.0], [1e5, 1e5, 0.0]])
-TAKING_SCALE = {
-    "slab": OneClassSlabSVM(),
-    "one plane": OneClassSVM(gamma="scale"),
-    "ball": SVDD(),
-    "linear ball": SVDD(kernel="linear"),
-    "components": KernelPCADetector(),
-    "density": KernelDensityDetector(),
-    "calibrated": ConformalDetector(KernelDensityDetector()),
-}
-GIVEN = {
-    "gamma": OneClassSlabSVM(gamma=1.0),
-    "bandwidth": KernelDensityDetector(bandwidth=1.0),
-    "additive": SVDD(kernel="intersection"),
-}
+TAKING_SCALE = {"slab": OneClassSlabSVM(), "one plane": OneClassSVM(gamma="scale"), "ball": SVDD()}
+TAKING_SCALE |= {"linear ball": SVDD(kernel="linear"), "components": KernelPCADetector()}
+TAKING_SCALE |= {"density": KernelDensityDetector(), "calibrated": ConformalDetector(KernelDensityDetector())}
+GIVEN = {"gamma": OneClassSlabSVM(gamma=1.0), "bandwidth": KernelDensityDetector(bandwidth=1.0)}
+GIVEN["additive"] = SVDD(kernel="intersection")
 
 
 def with_outliers(n_out: int = 3, size: float = 1e9) -> np.ndarray:
