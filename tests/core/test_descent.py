@@ -57,19 +57,12 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_instruction_set_gives_the_same_bits(dtype):
-    before = core.instructions()
-    try:
-        for m in (3, 64, 200):
-            for epsilon in EPSILONS:
-                problem, found = block(1, m, epsilon, dtype), []
-                for name in core.instruction_sets():
-                    core.use_instructions(name)
-                    found.append(descend(problem, tol=1e-4, max_steps=2_000))
-                for other in found[1:]:
-                    assert_same(other, found[0])
-    finally:
-        core.use_instructions(before)
+def test_every_instruction_set_gives_the_same_bits(dtype, under_each):
+    for m, epsilon in itertools.product((3, 64, 200), EPSILONS):
+        problem = block(1, m, epsilon, dtype)
+        first, *others = under_each(lambda problem=problem: descend(problem, tol=1e-4, max_steps=2_000))
+        for other in others:
+            assert_same(other, first)
 
 
 @pytest.mark.parametrize("m", [5, 40, 64, 90])
