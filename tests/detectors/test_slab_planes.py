@@ -26,17 +26,12 @@ def told(lower: float, upper: float, rounding: float = 0.0, status: str = "conve
     ("near", "far", "rounding", "collapsed"),
     [
         # The width counts against the larger offset,
-        (1.0, 1.0 + 0.5 * NO_WIDTH, 0.0, True),
-        (1.0, 1.0 + 2.0 * NO_WIDTH, 0.0, False),
-        (100.0, 100.0 + 50 * NO_WIDTH, 0.0, True),
-        (100.0, 100.0 + 200 * NO_WIDTH, 0.0, False),
+        *((1.0, 1.0 + 0.5 * NO_WIDTH, 0.0, True), (1.0, 1.0 + 2.0 * NO_WIDTH, 0.0, False)),
+        *((100.0, 100.0 + 50 * NO_WIDTH, 0.0, True), (100.0, 100.0 + 200 * NO_WIDTH, 0.0, False)),
         (1e-9, 2e-9, 0.0, False),
         # and against what both planes were moved apart for rounding, with which they begin.
-        (0.0, 3.9e-3, 1e-3, True),
-        (0.0, 4.1e-3, 1e-3, False),
-        (1.0, 1.0 + 0.9 * NO_WIDTH + 4e-7, 1e-7, True),
-        (1.0, 1.0 + 1.1 * NO_WIDTH + 4e-7, 1e-7, False),
-        (2.0, 1.0, 0.0, True),
+        *((0.0, 3.9e-3, 1e-3, True), (0.0, 4.1e-3, 1e-3, False), (2.0, 1.0, 0.0, True)),
+        *((1.0, 1.0 + share * NO_WIDTH + 4e-7, 1e-7, share < 1) for share in (0.9, 1.1)),
     ],
 )
 def test_a_slab_has_no_width_where_rounding_or_the_sixth_digit_hides_it(near, far, rounding, collapsed, sign):

@@ -112,12 +112,11 @@ def test_a_p_value_is_at_least_that_of_an_order_that_treats_held_out_rows_and_th
 # Both reject
 
 
+SURE = [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()]
+
+
 @pytest.mark.warns("of the calibration samples out of the kernel's reach", cases=["8.0"])
-@pytest.mark.parametrize(
-    "classifier",
-    [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()],
-    ids=lambda one: type(one).__name__,
-)
+@pytest.mark.parametrize("classifier", SURE, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("gamma", ["scale", 8.0])
 def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(classifier, gamma, known):
     model = OpenSetClassifier(OneClassSlabSVM(gamma=gamma), classifier=classifier).fit(*known)
