@@ -19,7 +19,6 @@ for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 # No test opens a window.
 os.environ.setdefault("MPLBACKEND", "Agg")
-OF_FITS = ("FitWarning", "FitWarning")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -29,8 +28,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         if {"estimator", "check"} <= set(getattr(getattr(item, "callspec", None), "params", {})):
             item.add_marker("contract")
             # Their few rows, many of them equal, are what fits warn of; other libraries' warnings are errors here, too.
-            for category in OF_FITS:
-                item.add_marker(pytest.mark.filterwarnings(f"ignore::slabsvm.{category}"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::slabsvm.FitWarning"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -136,32 +136,18 @@ def deep(content: bytes, rng: np.random.Generator) -> bytes:
     members = read(content)
     text = members[SCHEMA]
     n = int(rng.integers(10, 10**5))
-    texts = (
-        b"[" * n,
-        b"[" * n + b"]" * n,
-        text[: int(rng.integers(len(text)))],
-        b"[" + b"[]," * 10**6 + b"[]]",
-        text.replace(b'"null"', b'{"a": [' * 300 + b"]}" * 300, 1),
-        text.replace(b"1", b"9" * 5000, 1),
-        text.replace(b'"protocol": ', b'"protocol": -'),
-    )
+    texts = (b"[" * n, b"[" * n + b"]" * n, text[: int(rng.integers(len(text)))], b"[" + b"[]," * 10**6 + b"[]]")
+    texts += (text.replace(b'"null"', b'{"a": [' * 300 + b"]}" * 300, 1), text.replace(b"1", b"9" * 5000, 1))
+    texts += (text.replace(b'"protocol": ', b'"protocol": -'),)
     return written({**members, SCHEMA: texts[rng.integers(len(texts))]})
 
 
 Damage = Callable[[bytes, np.random.Generator], bytes]
 
-ACCIDENTS: dict[str, Damage] = {
-    "bits flipped": flipped,
-    "cut short": cut,
-    "stretches lost, doubled or overwritten": spliced,
-    "other sizes and places in the archive": claimed,
-}
-MALICE: dict[str, Damage] = {
-    "other headers of arrays": header,
-    "strange numbers in arrays": values,
-    "strange values in the schema": schema,
-    "schemas without bottom or end": deep,
-}
+ACCIDENTS: dict[str, Damage] = {"bits flipped": flipped, "cut short": cut}
+ACCIDENTS |= {"stretches lost, doubled or overwritten": spliced, "other sizes and places in the archive": claimed}
+MALICE: dict[str, Damage] = {"other headers of arrays": header, "strange numbers in arrays": values}
+MALICE |= {"strange values in the schema": schema, "schemas without bottom or end": deep}
 
 
 def read(content: bytes) -> Members:

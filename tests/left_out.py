@@ -37,20 +37,12 @@ def distinct(values, n):
     return np.unique(values, axis=0)[:n].astype(float)
 
 
-LAYOUTS = {
-    "cloud": lambda rng, n: rng.normal(size=(n, 3)),
-    "ring": ring,
-    "one feature": lambda rng, n: rng.normal(size=(n, 1)),
-    "tiny clusters": tiny_clusters,
-    "positive": lambda rng, n: rng.gamma(16.0, 1 / 4, (n, 4)),
-}
-KINDS = {
-    **LAYOUTS,
-    "counts": lambda rng, n: distinct(rng.poisson(3.0, (4 * n, 2)), n),
-    "booleans": lambda rng, n: distinct(rng.integers(0, 2, (4 * n, 8)), n),
-    "linear": LAYOUTS["positive"],
-    "three clusters": lambda rng, n: 0.2 * rng.normal(size=(n, 3)) + 3.0 * rng.integers(0, 3, (n, 1)),
-}
+LAYOUTS = {"cloud": lambda rng, n: rng.normal(size=(n, 3)), "ring": ring}
+LAYOUTS |= {"one feature": lambda rng, n: rng.normal(size=(n, 1)), "tiny clusters": tiny_clusters}
+LAYOUTS |= {"positive": lambda rng, n: rng.gamma(16.0, 1 / 4, (n, 4))}
+KINDS = {**LAYOUTS, "counts": lambda rng, n: distinct(rng.poisson(3.0, (4 * n, 2)), n)}
+KINDS |= {"booleans": lambda rng, n: distinct(rng.integers(0, 2, (4 * n, 8)), n), "linear": LAYOUTS["positive"]}
+KINDS |= {"three clusters": lambda rng, n: 0.2 * rng.normal(size=(n, 3)) + 3.0 * rng.integers(0, 3, (n, 1))}
 
 
 def kernel_matrix(layout, n, gamma=1.0, *, seed=0):

@@ -85,13 +85,8 @@ def answered(K: np.ndarray, nu: float, multipliers: np.ndarray, rho: float) -> A
     unit, dual = nu * len(K), one_class(np.ones(len(K)), nu)
     shares, scores = multipliers[None] / unit, K @ multipliers
     offsets = sorted((scores[multipliers > AT_BOUND].max(), scores[multipliers < 1 - AT_BOUND].min()))
-    return Answer(
-        multipliers,
-        rho,
-        unit**2 * certificate.objective(dual, K, shares),
-        unit**2 * certificate.gap(dual, K, shares),
-        (float(offsets[0]), float(offsets[1])),
-    )
+    objective, gap = (unit**2 * of(dual, K, shares) for of in (certificate.objective, certificate.gap))
+    return Answer(multipliers, rho, objective, gap, (float(offsets[0]), float(offsets[1])))
 
 
 def spread(model: Any, m: int) -> np.ndarray:

@@ -156,52 +156,35 @@ def _dense(name: str, dual: Dual, K: np.ndarray) -> Problem:
 def hand_made() -> list[Problem]:
     rng = np.random.default_rng(1)
     ones: Callable[[int], np.ndarray] = np.ones
-    found = [
-        _dense(f"identity, m {m}, epsilon {e:.2g}", one_class_slab(ones(m), 0.1, 0.05, e), np.eye(m))
-        for m in (2, 3, 40, 100)
-        for e in (0.0, 2 / 3, 3.0)
-    ]
-    found += [
-        _dense(f"zero, epsilon {e:.2g}", one_class_slab(ones(9), 0.3, 0.2, e), np.zeros((9, 9))) for e in (0.0, 0.5)
-    ]
-    found += [
-        _dense(f"all samples equal, epsilon {e:.2g}", one_class_slab(ones(20), 0.3, 0.2, e), np.ones((20, 20)))
-        for e in EPSILONS
+    # Programs by their nus and epsilon where no weights are told, over K, by a name.
+    listed: list[tuple[str, Any, np.ndarray]] = [
+        *((f"identity, m {m}", (0.1, 0.05, e), np.eye(m)) for m in (2, 3, 40, 100) for e in (0.0, 2 / 3, 3.0)),
+        *(("zero", (0.3, 0.2, e), np.zeros((9, 9))) for e in (0.0, 0.5)),
+        *(("all samples equal", (0.3, 0.2, e), np.ones((20, 20))) for e in EPSILONS),
     ]
     X = np.concatenate([rng.normal(0, 1, (30, 2)), rng.normal(0, 1e-6, (30, 2))])
-    found.append(_dense("clouds around zero", one_class_slab(ones(60), 0.2, 0.1, 0.99), X @ X.T))
+    listed.append(("clouds around zero", (0.2, 0.1, 0.99), X @ X.T))
     X = rng.normal(0, 1, (60, 2))
-    found += [
-        _dense(
-            f"linear, centred, epsilon {e:.3g}",
-            one_class_slab(ones(60), 0.2, 0.1, e),
-            (X - X.mean(0)) @ (X - X.mean(0)).T,
-        )
-        for e in (0.2, 0.99, 0.999, 1.001)
-    ]
-    lengths = np.logspace(-4, 4, 50)
-    found.append(_dense("lengths over 8 decades", one_class_slab(ones(50), 0.2, 0.1, 2 / 3), np.diag(lengths)))
+    centred = (X - X.mean(0)) @ (X - X.mean(0)).T
+    listed += [("linear, centred", (0.2, 0.1, e), centred) for e in (0.2, 0.99, 0.999, 1.001)]
+    listed.append(("lengths over 8 decades", (0.2, 0.1, 2 / 3), np.diag(np.logspace(-4, 4, 50))))
     n = np.arange(1, 31)
-    found.append(_dense("Hilbert matrix", one_class_slab(ones(30), 0.2, 0.1, 2 / 3), 1.0 / (n[:, None] + n - 1)))
+    listed.append(("Hilbert matrix", (0.2, 0.1, 2 / 3), 1.0 / (n[:, None] + n - 1)))
     X = rng.normal(0, 1, (80, 3))
-    K = rbf(1e-6)(X, X)
-    found += [
-        _dense(f"rbf, gamma 1e-6, epsilon {e:.2g}", one_class_slab(ones(80), 0.1, 0.05, e), K)
-        for e in (0.0, 0.2, 2 / 3)
-    ]
-    found.append(
-        _dense(
-            "one weight has nearly all mass",
-            one_class_slab(np.r_[1e6, ones(30)], 0.3, 0.2, 0.5),
-            rbf(0.5)(X[:31], X[:31]),
-        )
-    )
-    found.append(_dense("nu 1, one plane", one_class(ones(80), 1.0), rbf(0.5)(X, X)))
-    found.append(_dense("nu sum just below 1", one_class_slab(ones(80), 0.6, 0.399, 2 / 3), rbf(0.5)(X, X)))
+    K = rbf(0.5)(X, X)
+    listed += [("rbf, gamma 1e-6", (0.1, 0.05, e), rbf(1e-6)(X, X)) for e in (0.0, 0.2, 2 / 3)]
+    listed.append(("one weight has nearly all mass", one_class_slab(np.r_[1e6, ones(30)], 0.3, 0.2, 0.5), K[:31, :31]))
+    listed.append(("nu 1, one plane", one_class(ones(80), 1.0), K))
+    listed.append(("nu sum just below 1", (0.6, 0.399, 2 / 3), K))
     X[0] = 1e3
-    found.append(_dense("outlier at 1e3, linear", one_class_slab(ones(80), 0.1, 0.05, 2 / 3), X @ X.T))
-    found.append(_dense("outlier at 1e3, linear, light", one_class_slab(ones(80), 0.001, 0.001, 2 / 3), X @ X.T))
-    return found
+    listed.append(("outlier at 1e3, linear", (0.1, 0.05, 2 / 3), X @ X.T))
+    listed.append(("outlier at 1e3, linear, light", (0.001, 0.001, 2 / 3), X @ X.T))
+    return [
+        _dense(name, dual, K)
+        if isinstance(dual, Dual)
+        else _dense(f"{name}, epsilon {dual[2]:.3g}", one_class_slab(ones(len(K)), *dual), K)
+        for name, dual, K in listed
+    ]
 
 
 def spheres() -> list[Problem]:

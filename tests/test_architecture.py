@@ -15,25 +15,8 @@ from slabsvm.display import palette
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(slabsvm.__file__).parent
 # Each folder imports only from those before it. That of the core holds C++, which imports nothing from here.
-FLOORS = (
-    "runtime",
-    "core",
-    "data",
-    "kernels",
-    "gram",
-    "dual",
-    "solvers",
-    "fitted",
-    "detectors",
-    "conformal",
-    "ensemble",
-    "openset",
-    "monitor",
-    "tables",
-    "display",
-    "files",
-    "command",
-)
+FLOORS = ("runtime", "core", "data", "kernels", "gram", "dual", "solvers", "fitted", "detectors", "conformal")
+FLOORS += ("ensemble", "openset", "monitor", "tables", "display", "files", "command")
 # The files of the core that know of Python: where its arrays come in, and where SciPy's BLAS is found.
 BORDER = ("bindings.cpp", "bindings.h", "border.h", "fit_bindings.cpp", "lapack.cpp")
 # What users import by name, and what stands above all floors.
@@ -43,17 +26,9 @@ FILES = {"monitor"}
 # `python -m` looks for one of them there.
 MOST_FILES_AT_THE_ROOT = 6
 # The third parties that only some folders import.
-HOMES = {
-    "matplotlib": {"display"},
-    "click": {"command"},
-    "rich": {"command"},
-    "pandas": {"files"},
-    "pyarrow": {"files"},
-    "dask": {"data", "fitted"},
-    "onnx": {"files"},
-    "skl2onnx": {"files"},
-    "sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("fitted") :]},
-}
+HOMES = {"matplotlib": {"display"}, "click": {"command"}, "rich": {"command"}, "pandas": {"files"}}
+HOMES |= {"pyarrow": {"files"}, "dask": {"data", "fitted"}, "onnx": {"files"}, "skl2onnx": {"files"}}
+HOMES |= {"sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("fitted") :]}}
 
 
 def modules() -> dict[str, Path]:

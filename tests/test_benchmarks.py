@@ -13,18 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
-PAGES = {
-    "explain": "developers/explanations.md",
-    "family": "results/family.md",
-    "groups": "results/groups.md",
-    "known_outliers": "results/known-outliers.md",
-    "large_data": "results/large-data.md",
-    "layouts": "developers/layouts.md",
-    "monitor": "results/drift.md",
-    "openset": "results/open-set.md",
-    "parts": "results/performance.md",
-    "tabular": "results/tabular.md",
-}
+PAGES = {"explain": "developers/explanations.md", "family": "results/family.md", "groups": "results/groups.md"}
+PAGES |= {"known_outliers": "results/known-outliers.md", "large_data": "results/large-data.md"}
+PAGES |= {"layouts": "developers/layouts.md", "monitor": "results/drift.md", "openset": "results/open-set.md"}
+PAGES |= {"parts": "results/performance.md", "tabular": "results/tabular.md"}
 
 # A process of its own: the benchmarks' modules have names that tests have, too.
 READ_ALL = """
@@ -43,10 +35,8 @@ print(json.dumps(printed))
 
 @pytest.fixture(scope="module")
 def printed():
-    answer = subprocess.run(
-        [sys.executable, "-c", READ_ALL, str(BENCHMARKS), *SCRIPTS], stdout=subprocess.PIPE, check=True
-    )
-    return json.loads(answer.stdout)
+    command = [sys.executable, "-c", READ_ALL, str(BENCHMARKS), *SCRIPTS]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def test_every_published_file_has_its_benchmark():
@@ -132,10 +122,8 @@ class TestHarness:
         run(*arguments, **settings)
         assert not (tmp_path / "results" / "counted.json").exists()
         run(*arguments, "--output", str(tmp_path / "part.json"), **settings)
-        assert json.loads((tmp_path / "part.json").read_text())["records"][0] == {
-            "name": "first",
-            "turn": 2 + (not arguments),
-        }
+        first = json.loads((tmp_path / "part.json").read_text())["records"][0]
+        assert first == {"name": "first", "turn": 2 + (not arguments)}
 
     def test_contenders_take_turns_and_the_first_turn_is_not_counted(self, harness):
         order, ticks = [], iter(range(100))

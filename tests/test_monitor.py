@@ -367,10 +367,8 @@ class TestRefusals:
     def test_rows_that_equal_learned_ones_by_nature_are_not_refused(self, kind):
         fresh, learned = [], []
         for seed in range(300):
-            numbers = np.unique(DRAWS[kind](np.random.default_rng(seed), 500), axis=0, return_inverse=True)[1].reshape(
-                -1
-            )
-            numbers = numbers.astype(np.uint64)
+            rows = DRAWS[kind](np.random.default_rng(seed), 500)
+            numbers = np.unique(rows, axis=0, return_inverse=True)[1].ravel().astype(np.uint64)
             fresh.append(-np.log(monitor.chance_of_pairs(numbers[:300], numbers[300:])))
             learned.append(-np.log(monitor.chance_of_pairs(numbers[:300], numbers)))
         for probability in (0.1, 0.001):

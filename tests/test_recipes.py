@@ -142,9 +142,8 @@ class EllipsoidDetector(Detector):
         found = Ellipsoid(offset=0.0, rounding=0.0, calibration_scores=None, mean=mean, variance=variance)
         scores = found.scores(rows)
         rounding = rounding_of(float(np.abs(scores).max()))
-        return replace(
-            found, offset=weighted_quantile(scores, training.distinct.weights, self.nu) - rounding, rounding=rounding
-        )
+        offset = weighted_quantile(scores, training.distinct.weights, self.nu) - rounding
+        return replace(found, offset=offset, rounding=rounding)
 
     def _diagnosis(self) -> str:
         return "All samples are one point." if self.model_.variance.max() <= 1e-12 else ""

@@ -87,12 +87,8 @@ def test_the_bill_of_materials_lists_what_is_asked_for_and_what_that_needs(scrip
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     assert bill["metadata"]["timestamp"] == "2023-11-14T22:13:20Z"
     listed = {component["name"]: component for component in bill["components"]}
-    bounds = {
-        component["name"]: bound["value"]
-        for component in bill["components"]
-        for bound in component["properties"]
-        if bound["name"] == "slabsvm:bounds"
-    }
+    properties = [(one["name"], each) for one in bill["components"] for each in one["properties"]]
+    bounds = {name: each["value"] for name, each in properties if each["name"] == "slabsvm:bounds"}
     assert bounds == {need.name.lower(): str(need.specifier) for _, need in dependencies.expanded(folder)}
     # What NumPy is needed for is needed always; what an extra brings, by the extra, with all below it.
     assert listed["numpy"]["scope"] == listed["joblib"]["scope"] == "required"

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import false_discovery_control
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor
@@ -17,14 +18,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
-from slabsvm import (
-    FitWarning,
-    NeighboursDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-    TableEncoder,
-)
+from slabsvm import FitWarning, NeighboursDetector, OneClassSlabSVM, OneClassSVM, TableEncoder
 from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.held_out import fit_arguments, parted
 from slabsvm.conformal.p_values import largest_rejected, ranked, whole_down, whole_up
 from slabsvm.openset.classifier import OpenSetClassifier
 
@@ -215,12 +211,10 @@ def test_novelties_of_a_batch_keep_the_false_discovery_rate_on_average():
     false_shares = []
     for seed in range(60):
         random = np.random.default_rng(seed)
-        detector = ConformalDetector(OneClassSVM(), calibration_size=0.8, random_state=seed).fit(
-            random.normal(size=(250, 2))
-        )
-        named = detector.novelties(
-            np.concatenate([random.normal(size=(90, 2)), random.normal(size=(10, 2)) + 5]), fdr=0.2
-        )
+        detector = ConformalDetector(OneClassSVM(), calibration_size=0.8, random_state=seed)
+        detector.fit(random.normal(size=(250, 2)))
+        batch = np.concatenate([random.normal(size=(90, 2)), random.normal(size=(10, 2)) + 5])
+        named = detector.novelties(batch, fdr=0.2)
         false_shares.append(named[:90].sum() / max(named.sum(), 1))
         assert named[90:].sum() >= 5
     # The mean's own chance: three standard errors.
@@ -349,21 +343,6 @@ def test_weights_below_one_add_up_to_rows_and_never_make_a_p_value_too_small(X, 
         ConformalDetector(OneClassSVM()).fit(X, sample_weight=np.full(len(X), 1e-3))
 
 
-@pytest.mark.parametrize(
-    ("estimator", "weights", "said"),
-    [
-        (LocalOutlierFactor(novelty=True), np.ones(120), "LocalOutlierFactor.fit takes no sample_weight"),
-        (make_pipeline(StandardScaler(), GaussianMixture()), np.ones(120), "GaussianMixture.fit takes no sample_"),
-        (OneClassSVM(), -np.ones(120), "Negative values"),
-        (OneClassSVM(), np.ones(119), "sample_weight.shape"),
-    ],
-    ids=["no weights", "no weights at the end", "negative", "too few"],
-)
-def test_weights_that_make_no_sense_are_refused(estimator, weights, said, X):
-    with pytest.raises(ValueError, match=said):
-        ConformalDetector(estimator).fit(X, sample_weight=weights)
-
-
 # Polarity
 
 
@@ -431,18 +410,66 @@ def test_duplicates_constants_and_scales_are_taken():
         assert np.isfinite(detector.fit(X).score_samples(X)).all()
 
 
+MIXTURE = make_pipeline(StandardScaler(), GaussianMixture())
+
+
 @pytest.mark.parametrize(
-    ("parameters", "rows", "said"),
+    ("parameters", "rows", "weights", "said"),
     [
-        ({}, 2, "at least 2 samples must be learned"),
-        ({"calibration_size": 0.9}, 10, "n_samples = 10: at least 2 samples must be learned"),
-        ({"estimator": FrozenEstimator(OneClassSVM())}, 40, "not fitted"),
+        ({}, 2, None, "at least 2 samples must be learned"),
+        ({"calibration_size": 0.9}, 10, None, "n_samples = 10: at least 2 samples must be learned"),
+        ({"estimator": FrozenEstimator(OneClassSVM())}, 40, None, "not fitted"),
+        (
+            {"estimator": LocalOutlierFactor(novelty=True)},
+            120,
+            np.ones(120),
+            "LocalOutlierFactor.fit takes no sample_",
+        ),
+        ({"estimator": MIXTURE}, 120, np.ones(120), "GaussianMixture.fit takes no sample_weight"),
+        ({"estimator": OneClassSVM()}, 120, -np.ones(120), "Negative values"),
+        ({"estimator": OneClassSVM()}, 120, np.ones(119), "sample_weight.shape"),
     ],
-    ids=str,
+    ids=["two rows", "one is left", "not fitted", "no weights", "no weights at the end", "negative", "too few weights"],
 )
-def test_nonsense_is_refused_with_the_reason(parameters, rows, said, X):
+def test_nonsense_is_refused_with_the_reason(parameters, rows, weights, said, X):
     with pytest.raises(ValueError, match=said):
-        ConformalDetector(**parameters).fit(X[:rows])
+        ConformalDetector(**parameters).fit(X[:rows], sample_weight=weights)
+
+
+@pytest.mark.parametrize("ask", ["p_values", "score_samples", "predict", "novelties", "threshold"])
+def test_nothing_is_answered_before_fit(ask, X):
+    with pytest.raises(NotFittedError):
+        getattr(ConformalDetector(), ask)(*[] if ask == "threshold" else [X])
+
+
+def test_rows_of_other_features_are_refused(X):
+    detector = ConformalDetector(OneClassSVM()).fit(X)
+    for ask in (detector.p_values, detector.predict, detector.explain):
+        with pytest.raises(ValueError, match="has 1 features, but ConformalDetector is expecting 2"):
+            ask(X[:, :1])
+    assert detector.n_features_in_ == 2
+    with pytest.raises(ValueError, match=r"X.reshape\(1, -1\) is one row"):
+        detector.p_values(X[0])
+
+
+def test_the_numbers_are_by_hand(X):
+    # 30 of 60 rows calibrate: steps of 1/31.
+    one = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2).fit(X[:60])
+    assert one.n_calibration_ == 30
+    assert one.smallest_p_value_ == pytest.approx(1 / 31)
+    # .2 x 31 is 6.2 steps, of which 6 are rejected.
+    assert one.offset_ == one.level(0.2) == pytest.approx(6 / 31)
+    assert one.level(0.1) == pytest.approx(3 / 31)
+    assert one.level(0.01) == 0.0
+    assert one.out_of_reach_ == 0.0
+
+
+@pytest.mark.parametrize(("share", "held"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.8, 8)])
+def test_the_share_that_is_held_out_is_rounded_down_and_never_nothing(share, held):
+    arguments = fit_arguments(np.arange(10.0)[:, None], None, {})
+    learned, held_out = parted(arguments, share, np.random.RandomState(0))
+    assert len(held_out) == held
+    np.testing.assert_array_equal(np.sort(np.concatenate([learned, held_out])), np.arange(10))
 
 
 def test_of_three_rows_two_are_learned_and_one_is_held_out(X):

@@ -42,20 +42,15 @@ def asked(X) -> np.ndarray:
     return np.concatenate([X[:10], strangers, [[5.0, 5.0, 25.0, 5.0], [1e200, 5.0, 5.0, 5.0]]])
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        None,
-        OneClassSlabSVM(kernel="linear", ranking="centre"),
-        OneClassSVM(kernel="linear"),
-        KernelPCADetector(kernel="linear", n_components=2),
-        make_pipeline(StandardScaler(), OneClassSVM(nu=0.2, gamma="scale")),
-    ],
-    ids=["slab", "linear slab", "linear one-class SVM", "kernel PCA", "pipeline"],
-)
-def test_shares_add_up_to_the_graded_p_value(estimator, X, new):
-    model = ConformalDetector(estimator).fit(X)
+ESTIMATORS = {"slab": None, "linear slab": OneClassSlabSVM(kernel="linear", ranking="centre")}
+ESTIMATORS |= {"linear one-class SVM": OneClassSVM(kernel="linear")}
+ESTIMATORS |= {"kernel PCA": KernelPCADetector(kernel="linear", n_components=2)}
+ESTIMATORS |= {"pipeline": make_pipeline(StandardScaler(), OneClassSVM(nu=0.2, gamma="scale"))}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_shares_add_up_to_the_graded_p_value(name, X, new):
+    model = ConformalDetector(ESTIMATORS[name]).fit(X)
     shares = model.explain(new)
     assert shares.shape == new.shape
     assert np.abs(shares.sum(axis=1) - model.decision_function(new)).max() <= ROUNDING

@@ -71,11 +71,9 @@ def test_under_metadata_routing_pipelines_get_groups_and_weights():
     given = {"groups": groups, "sample_weight": weights}
     plain = make_pipeline(StandardScaler(), OneClassSVM())
     with sklearn.config_context(enable_metadata_routing=True):
-        asking = make_pipeline(
-            StandardScaler().set_fit_request(sample_weight=True),
-            OneClassSVM().set_fit_request(groups=True, sample_weight=True),
-        )
-        routed = ConformalDetector(asking, alpha=0.2).fit(X, **given)
+        asking = OneClassSVM().set_fit_request(groups=True, sample_weight=True)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=True), asking)
+        routed = ConformalDetector(pipeline, alpha=0.2).fit(X, **given)
     unrouted = ConformalDetector(plain, alpha=0.2).fit(X, **given)
     np.testing.assert_array_equal(routed.p_values(X), unrouted.p_values(X))
     assert routed.estimator_[-1].offset_ == unrouted.estimator_[-1].offset_

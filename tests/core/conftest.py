@@ -1,6 +1,6 @@
 """The instruction sets that the core has loops for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,4 +18,12 @@ def instructions(request: Any) -> Iterator[str]:
     before = core.instructions()
     core.use_instructions(request.param)
     yield request.param
+    core.use_instructions(before)
+
+
+@pytest.fixture
+def under_each() -> Iterator[Callable[[Callable[[], Any]], list[Any]]]:
+    """Give a function that returns what a loop gives under each instruction set that this machine has."""
+    before = core.instructions()
+    yield lambda loop: [(core.use_instructions(name), loop())[1] for name in core.instruction_sets()]
     core.use_instructions(before)

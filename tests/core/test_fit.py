@@ -20,15 +20,8 @@ M = core.LANES + 5
 def given(epsilon: float = 2 / 3) -> dict[str, Any]:
     """Return all that a fit must be given."""
     dual = one_class_slab(np.ones(M), 0.3, 0.1, epsilon)
-    return {
-        "K": Dense(kernel_matrix("cloud", M)).padded(),
-        "caps": dual.caps,
-        "totals": dual.totals,
-        "linear": dual.linear,
-        "tol": 1e-3,
-        "smallest": 1e-9,
-        "floor": 1e-12,
-    }
+    arrays = {"K": Dense(kernel_matrix("cloud", M)).padded(), "caps": dual.caps, "totals": dual.totals}
+    return arrays | {"linear": dual.linear, "tol": 1e-3, "smallest": 1e-9, "floor": 1e-12}
 
 
 def groups(begins: Any, samples: Any, leaves: Any) -> tuple[Any, ...]:
@@ -90,11 +83,7 @@ WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "less than nothing stays": (ValueError, "stays", {"stays": lambda _: np.full(M, -0.5)}),
     "more than all stays": (ValueError, "stays", {"stays": lambda _: np.full(M, 1.5)}),
     "what stays is no number": (ValueError, "stays", {"stays": lambda _: np.full(M, np.nan)}),
-    "rows and groups": (
-        ValueError,
-        "groups",
-        {"stays": lambda _: np.zeros(M), "groups": lambda _: groups([0, 1], [0], [True])},
-    ),
+    "rows and groups": (ValueError, "groups", {"stays": lambda _: np.zeros(M), "groups": lambda _: ONE}),
 }
 ONE = groups([0, 1], [0], [True])
 WRONG_GROUPS: dict[str, tuple[type[Exception], str, Any]] = {
@@ -140,9 +129,8 @@ def test_numbers_that_are_none_are_refused_and_noise_gives_what_is_feasible(name
         for asked in ({"stays": np.zeros(M)}, {"groups": groups([0, 2, 5], range(5), [True] * 5)}, {"max_steps": 5}):
             arguments = given(epsilon)
             array = arguments[name]
-            array[..., some] = (
-                np.random.default_rng(0).normal(size=array.shape)[..., some] if value == "noise" else value
-            )
+            noise = np.random.default_rng(0).normal(size=array.shape)
+            array[..., some] = noise[..., some] if value == "noise" else value
             if value != "noise":
                 with pytest.raises(ValueError, match="must be finite"):
                     core.fit(**arguments, **asked, most_work=1e6)
@@ -161,24 +149,16 @@ def test_fewer_rows_than_lanes_are_fitted():
         assert np.isfinite(found.scores).all()
 
 
-def test_every_instruction_set_leads_to_the_same_scores_to_rounding():
-    before = core.instructions()
-    try:
-        for seed in range(36):
-            program, found = drawn(seed), []
-            if "one feature" in program.name:
-                continue
-            for name in core.instruction_sets():
-                core.use_instructions(name)
-                found.append(left_out(program.dual, program.K, program.leaving))
-            (solution, without), *others = found
-            size = np.abs(solution.scores).max()
-            for other, other_without in others:
-                np.testing.assert_allclose(other.scores, solution.scores, atol=1e-9 * size)
-                np.testing.assert_allclose(other_without.scores, without.scores, atol=1e-7 * size)
-                assert other.status is solution.status
-    finally:
-        core.use_instructions(before)
+def test_every_instruction_set_leads_to_the_same_scores_to_rounding(under_each):
+    for program in (drawn(seed) for seed in range(36)):
+        if "one feature" in program.name:
+            continue
+        (solution, without), *others = under_each(lambda one=program: left_out(one.dual, one.K, one.leaving))
+        size = np.abs(solution.scores).max()
+        for other, other_without in others:
+            np.testing.assert_allclose(other.scores, solution.scores, atol=1e-9 * size)
+            np.testing.assert_allclose(other_without.scores, without.scores, atol=1e-7 * size)
+            assert other.status is solution.status
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.5])
@@ -196,9 +176,8 @@ def test_left_out_scores_hold_under_every_instruction_set(instructions, epsilon)
 def test_the_certificate_reads_an_error_that_is_planted(epsilon, m, planted):
     dual, true = one_class_slab(np.ones(m), 0.1, 0.05, epsilon), kernel_matrix("cloud", m)
     error = planted * np.tril(np.random.default_rng(0).normal(size=(m, m)), -1)
-    sound, seen = (
-        solve_small(dual, Dense(K, trusted=True), leaving=Leaving(np.zeros(m)))[1] for K in (true, true + error)
-    )
+    each = Leaving(np.zeros(m))
+    sound, seen = (solve_small(dual, Dense(K, trusted=True), leaving=each)[1] for K in (true, true + error))
     assert sound is not None
     assert seen is not None
     assert sound.error < 1e-11

@@ -17,19 +17,6 @@ ADDITIVE = {"intersection": core.intersection_rows, "chi2": core.chi2_rows}
 FORMULA = {"intersection": problems.intersection, "chi2": problems.chi2}
 
 
-def under_each(loop):
-    """Return what a loop gives under each instruction set."""
-    before = core.instructions()
-    found = []
-    try:
-        for name in core.instruction_sets():
-            core.use_instructions(name)
-            found.append(loop())
-    finally:
-        core.use_instructions(before)
-    return found
-
-
 def test_exponentials_are_numpys_to_a_few_units_of_rounding(instructions):
     given = -np.concatenate([[0.0], np.geomspace(1e-18, -LEAST, 20_001), np.linspace(0.0, 40.0, 20_001)])
     found = given.copy()
@@ -51,7 +38,7 @@ def test_what_is_less_than_any_normal_number_is_nothing(instructions):
     np.testing.assert_allclose(found, np.exp(LEAST), rtol=1e-12)
 
 
-def test_exponentials_have_the_same_bits_under_every_instruction_set():
+def test_exponentials_have_the_same_bits_under_every_instruction_set(under_each):
     given = -np.random.default_rng(0).exponential(size=1003) * 30.0
 
     def loop():
@@ -123,7 +110,7 @@ def test_additive_loops_are_sums_over_features(instructions, name, dtype, index,
 
 @pytest.mark.parametrize("name", ADDITIVE)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_additive_loops_have_the_same_bits_under_every_instruction_set(name, dtype):
+def test_additive_loops_have_the_same_bits_under_every_instruction_set(name, dtype, under_each):
     X, Z = histograms(1, 40, 30, 0.5, dtype), histograms(2, 517, 30, 0.5, dtype)
     first, *others = under_each(lambda: additive(name, X, Z))
     for other in others:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from slabsvm import AutoDetector
 from slabsvm.data.passes import DaskBlocks, _scored_block, _visited_block
@@ -13,12 +14,8 @@ distributed = pytest.importorskip("distributed", reason="needs the extra: pip in
 
 @pytest.fixture(name="client", scope="module")
 def cluster_of_four_workers():
-    with (
-        distributed.LocalCluster(
-            n_workers=4, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    how = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0", "memory_limit": 0}
+    with distributed.LocalCluster(n_workers=4, **how) as cluster, distributed.Client(cluster) as client:
         yield client
 
 
@@ -79,13 +76,9 @@ def test_where_a_block_begins_in_memory_does_not_show_in_the_answer(dtype):
 
 def test_dask_arrays_that_cannot_be_passed_over_are_refused():
     X = da.from_array(positives(100), chunks=(50, -1))
-    bad = [
-        (X.rechunk((50, 3)), "divided along the features.*rechunk"),
-        (X.astype(int), "holds int64.*astype"),
-        (X[:, 0], "Expected 2D array, got 1D"),
-        (X[:1], r"shape \(1, 6\).*at least 2 samples"),
-        (X[X[:, 0] > 3], "compute_chunk_sizes"),
-    ]
+    bad = [(X.rechunk((50, 3)), "divided along the features.*rechunk"), (X.astype(int), "holds int64.*astype")]
+    bad += [(X[:, 0], "Expected 2D array, got 1D"), (X[:1], r"shape \(1, 6\).*at least 2 samples")]
+    bad += [(X[X[:, 0] > 3], "compute_chunk_sizes")]
     for array, text in bad:
         with pytest.raises(ValueError, match=f"(?s){text}"):
             quick().fit(array)
@@ -140,9 +133,7 @@ def test_what_is_computed_after_another_fit_is_scored_by_the_model_that_was_aske
 @pytest.mark.parametrize("calibration", ["auto", "held-out"])
 def test_a_dask_array_that_is_learned_whole_is_learned_as_its_rows_are(calibration):
     X, weights = positives(250), np.repeat([0.0, 1.0], [20, 230])
-    here, there = (
-        AutoDetector(calibration=calibration).fit(rows, sample_weight=weights)
-        for rows in (X, da.from_array(X, chunks=(60, -1)))
-    )
+    both, model = (X, da.from_array(X, chunks=(60, -1))), AutoDetector(calibration=calibration)
+    here, there = (clone(model).fit(rows, sample_weight=weights) for rows in both)
     np.testing.assert_array_equal(here.calibration_scores_, there.calibration_scores_)
     np.testing.assert_array_equal(here.decision_function(X), there.decision_function(X))

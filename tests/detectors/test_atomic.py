@@ -15,25 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 import many
 import problems
-from slabsvm import (
-    AutoDetector,
-    ConformalDetector,
-    FitWarning,
-    NormalScores,
-    OneClassSlabSVM,
-    OpenSetClassifier,
-)
+from slabsvm import AutoDetector, ConformalDetector, FitWarning, NormalScores, OneClassSlabSVM, OpenSetClassifier
 from slabsvm.runtime.objects import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))
-FITTED: dict[str, Any] = {
-    **{name: make() for name, make in problems.FAMILY.items()},
-    "conformal": ConformalDetector(alpha=0.1),
-    "open set": OpenSetClassifier(alpha=0.1),
-    "auto": AutoDetector(recall=0.8),
-    "ranks": NormalScores(),
-}
+FITTED: dict[str, Any] = {name: make() for name, make in problems.FAMILY.items()}
+FITTED |= {"conformal": ConformalDetector(alpha=0.1), "open set": OpenSetClassifier(alpha=0.1)}
+FITTED |= {"auto": AutoDetector(recall=0.8), "ranks": NormalScores()}
 by_name = pytest.mark.parametrize("name", FITTED)
 
 

@@ -42,7 +42,7 @@ def positives() -> np.ndarray:
     return np.random.default_rng(0).gamma(64.0, 1 / 16, (60, 3))
 
 
-def refused(match: str, error: type[Exception] = ValueError):
+def refused(match: str, error: Any = ValueError):
     return pytest.raises(error, match=match)
 
 
@@ -94,30 +94,17 @@ def test_nus_and_epsilons_that_leave_no_slab_are_refused(parameters, words, X):
 
 HUGE = 10**400
 OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
-    OneClassSlabSVM: {
-        "nu_lower": (0, -0.1, 1.5, np.nan),
-        "nu_upper": (0, 1),
-        "epsilon": (-0.5, np.nan, np.inf, "much", HUGE),
-        "gamma": (0, -1.0, np.inf, np.nan, "big", HUGE),
-        "tol": (0, -1e-3, np.inf, HUGE),
-        "kernel": ("gaussian", None),
-        "calibration": ("loo",),
-        "ranking": ("distance",),
-        "max_iter": (-2, 1.5),
-        "cache_size": (0, HUGE),
-        "n_jobs": (1.5,),
-    },
+    OneClassSlabSVM: {"nu_lower": (0, -0.1, 1.5, np.nan), "nu_upper": (0, 1)}
+    | {"epsilon": (-0.5, np.nan, np.inf, "much", HUGE), "gamma": (0, -1.0, np.inf, np.nan, "big", HUGE)}
+    | {"tol": (0, -1e-3, np.inf, HUGE), "kernel": ("gaussian", None), "calibration": ("loo",), "n_jobs": (1.5,)}
+    | {"ranking": ("distance",), "max_iter": (-2, 1.5), "cache_size": (0, HUGE)},
     OneClassSVM: {"nu": (0, 1.01, np.nan), "kernel": ("gaussian",)},
     SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE)},
     KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "calibration": ("loo",)},
     KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "calibration": ("out-of-fold",)},
     AutoDetector: {"recall": (0, 1.0), "max_rows": (5,), "progress": (1,)},
-    ConformalDetector: {
-        "estimator": (3,),
-        "alpha": (0.0, 1.0, "much"),
-        "calibration_size": (0.0, 1.0),
-        "random_state": ("seed",),
-    },
+    ConformalDetector: {"estimator": (3,), "alpha": (0.0, 1.0, "much"), "calibration_size": (0.0, 1.0)}
+    | {"random_state": ("seed",)},
 }
 
 
@@ -195,15 +182,14 @@ def test_a_row_at_which_a_callable_overflows_is_named(make, X, monkeypatch):
 narrow = problems.rbf(40.0)
 
 
+NARROW = [make(kernel=narrow) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)]
+NARROW += [make(gamma=40.0) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)]
+NARROW += [KernelDensityDetector(bandwidth=0.05), ConformalDetector(OneClassSVM(gamma=40.0)), AutoDetector()]
+
+
 @pytest.mark.parametrize(
     "model",
-    [
-        *(make(kernel=narrow) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)),
-        *(make(gamma=40.0) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)),
-        KernelDensityDetector(bandwidth=0.05),
-        ConformalDetector(OneClassSVM(gamma=40.0)),
-        AutoDetector(),
-    ],
+    NARROW,
     ids=lambda model: re.sub(r"<function.*? at 0x\w+>", "narrow", str(model)).replace(" ", "")[:60],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -333,18 +319,13 @@ def test_a_plane_through_a_cloud_around_the_origin_is_warned_of():
 KERNELLED = {name: problems.FAMILY[name] for name in problems.WITH_KERNEL}
 # Every detector with every kernel.
 EVERY: dict[str, Callable[..., Any]] = {
-    **{
-        f"{name}, {kernel}": lambda make=make, kernel=kernel, **own: make(kernel=kernel, **own)
-        for name, make in KERNELLED.items()
-        for kernel in ("rbf", "linear", *ADDITIVE)
-    },
-    "kernel density": KernelDensityDetector,
+    f"{name}, {kernel}": partial(make, kernel=kernel)
+    for name, make in KERNELLED.items()
+    for kernel in ("rbf", "linear", *ADDITIVE)
 }
-AROUND = {
-    "auto": AutoDetector,
-    "conformal": lambda: ConformalDetector(alpha=0.1),
-    "open set": lambda: OpenSetClassifier(alpha=0.2),
-}
+EVERY["kernel density"] = KernelDensityDetector
+AROUND = {"auto": AutoDetector, "conformal": partial(ConformalDetector, alpha=0.1)}
+AROUND |= {"open set": partial(OpenSetClassifier, alpha=0.2)}
 by_detector = pytest.mark.parametrize("name", EVERY)
 by_any = pytest.mark.parametrize("name", [*EVERY, *AROUND])
 # What refuses a table has not come to the kernel yet.
@@ -426,11 +407,8 @@ def test_a_row_at_the_end_of_float64_gets_a_decision(name, far, X):
                 assert set(model.predict(data)) <= {-1, "unknown"}
 
 
-EXTREME_WEIGHTS = {
-    "largest": np.full(60, np.finfo(float).max),
-    "least": np.full(60, 5e-324),
-    "one of 1e308": np.r_[1e308, np.ones(59)],
-}
+EXTREME_WEIGHTS = {"largest": np.full(60, np.finfo(float).max), "least": np.full(60, 5e-324)}
+EXTREME_WEIGHTS["one of 1e308"] = np.r_[1e308, np.ones(59)]
 
 
 @pytest.mark.parametrize(
@@ -471,19 +449,17 @@ def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
 @pytest.mark.parametrize("value", [1e-320, 1e-30])
 def test_a_share_below_one_sample_is_that_of_none(name, value, X):
     make, tiny = EVERY[name], 1e-4
-    names = [own for own in ("nu", "nu_lower", "nu_upper") if own in make().get_params()]
-    for own in names:
-        decision, refusal, _ = outcome(lambda own=own: make(**{own: value}).fit(X).decision_function(X))
-        usual, _, _ = outcome(lambda own=own: make(**{own: tiny}).fit(X).decision_function(X))
-        assert refusal == ""
-        assert ((decision >= 0) == (usual >= 0)).all()
+    for own in {"nu", "nu_lower", "nu_upper"} & {*make().get_params()}:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            one, usual = (make(**{own: share}).fit(X).predict(X) for share in (value, tiny))
+        np.testing.assert_array_equal(one, usual)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
 def test_parameters_may_be_floats_of_any_width(kind, X):
     for name in ("nu_lower", "nu_upper", "epsilon", "gamma", "tol", "cache_size"):
-        _, refusal, _ = outcome(lambda name=name: OneClassSlabSVM(**{name: kind(0.125)}).fit(X))
-        assert refusal == ""
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            OneClassSlabSVM(**{name: kind(0.125)}).fit(X)
 
 
 def test_a_gamma_at_the_end_of_float64_tells_all_samples_apart(X):
@@ -528,10 +504,9 @@ def test_a_corrupt_sparse_matrix_is_refused_by_fit_and_by_predict(name, kind, X)
     bad = corrupt(X, kind)
     with warnings.catch_warnings(action="ignore"):
         model = fitted(name, sp.csr_array(X))
-    with refused("(?s)corrupt sparse matrix.*make it anew"):
-        fitted(name, bad)
-    with refused("(?s)corrupt sparse matrix.*make it anew"):
-        model.predict(bad)
+    for act in (partial(fitted, name), model.predict):
+        with refused("(?s)corrupt sparse matrix.*make it anew"):
+            act(bad)
 
 
 @by_class
@@ -540,18 +515,16 @@ def test_what_is_no_table_of_numbers_is_refused_in_words(name, X):
         model = fitted(name, X)
     beyond = X.astype(object)
     beyond[0, 0] = HUGE
+    others = (X + 1j, X[:, :, None], np.array("abc"), np.array([["a", "b", "c"]] * 60), [[1, 2], [3]], None)
     for data, words, error in (
         ({"a": X[:, 0], "b": X[:, 1]}, r"(?s)X is a mapping.*pandas\.DataFrame.*column_stack", TypeError),
         (np.ma.array(X, mask=X > 4), "(?s)masked entries.*missing.*filled", ValueError),
         (beyond, "(?s)too large|beyond the largest number of float64", ValueError),
+        *((data, ".", (ValueError, TypeError)) for data in others),
     ):
-        for act in (lambda data=data: fitted(name, data), lambda data=data: model.predict(data)):
+        for act in (partial(fitted, name), model.predict):
             with refused(words, error):
-                act()
-    for data in (X + 1j, X[:, :, None], np.array("abc"), np.array([["a", "b", "c"]] * 60), [[1, 2], [3]], None):
-        for act in (lambda data=data: fitted(name, data), lambda data=data: model.predict(data)):
-            _, refusal, _ = outcome(act)
-            assert refusal
+                act(data)
 
 
 @pytest.mark.parametrize("name", many.MODELS)
@@ -622,24 +595,21 @@ def test_weights_that_are_no_counts_are_refused_where_they_count(X):
         OpenSetClassifier().fit(X, np.arange(60) % 2, sample_weight=np.full(60, 1e308))
 
 
-IDENTIFIERS = np.int64(2**62) + np.random.default_rng(0).integers(0, 200, (300, 1))
+IDENTIFIERS = np.int64(2**62) + np.random.default_rng(0).integers(0, 200, 300)
+NUMBERED = {
+    "array": np.column_stack([np.arange(300), IDENTIFIERS]),
+    "pandas": pd.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS}),
+    "polars": pl.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS.astype(np.uint64)}),
+    "list": [[i, 2**70 + int(i)] for i in range(300)],
+    "sparse": sp.csr_array(np.column_stack([np.arange(300), IDENTIFIERS])),
+}
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        np.hstack([np.arange(300)[:, None], IDENTIFIERS]),
-        pd.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS[:, 0]}),
-        pl.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS[:, 0].astype(np.uint64)}),
-        [[i, 2**70 + int(i)] for i in range(300)],
-        sp.csr_array(np.hstack([np.arange(300)[:, None], IDENTIFIERS])),
-    ],
-    ids=["array", "pandas", "polars", "list", "sparse"],
-)
+@pytest.mark.parametrize("table", NUMBERED)
 @pytest.mark.parametrize("model", [OneClassSVM(), NeighboursDetector(), AutoDetector(max_rows=100)], ids=str)
 def test_whole_numbers_that_float64_cannot_tell_apart_are_refused(model, table):
-    with pytest.raises(ValueError, match=r"Column '?x1'? holds whole numbers .* become .*leave the column out"):
-        clone(model).fit(table)
+    with refused(r"Column '?x1'? holds whole numbers .* become .*leave the column out"):
+        clone(model).fit(NUMBERED[table])
 
 
 def test_large_whole_numbers_that_float64_tells_apart_are_learned():

@@ -92,9 +92,8 @@ def test_the_score_of_svdd_is_the_squared_distance_from_its_centre(kernel, calib
 @pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
 def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(calibration, tol, nu, gamma, *, X, new):
     with warnings.catch_warnings(action="ignore"):
-        svdd, svm = (
-            model(gamma=gamma, nu=nu, calibration=calibration, tol=tol).fit(X) for model in (SVDD, OneClassSVM)
-        )
+        how = {"gamma": gamma, "nu": nu, "calibration": calibration, "tol": tol}
+        svdd, svm = (model(**how).fit(X) for model in (SVDD, OneClassSVM))
     np.testing.assert_allclose(full(svdd), full(svm), atol=1e-8 / (nu * len(X)))
     both = np.concatenate([X, new])
     np.testing.assert_allclose(svdd.decision_function(both), 2 * svm.decision_function(both), atol=1e-8)
@@ -116,11 +115,8 @@ def test_from_c_of_one_on_the_ball_holds_every_training_sample(C, X):
     hard = SVDD(kernel="linear", C=C, calibration="training", tol=1e-9).fit(X)
     assert (hard.predict(X) == 1).all()
     assert hard.radius_ >= soft.radius_
-    np.testing.assert_allclose(
-        hard.decision_function(X),
-        SVDD(kernel="linear", C=1.0, calibration="training", tol=1e-9).fit(X).decision_function(X),
-        atol=1e-6,
-    )
+    of_one = SVDD(kernel="linear", C=1.0, calibration="training", tol=1e-9).fit(X)
+    np.testing.assert_allclose(hard.decision_function(X), of_one.decision_function(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("shift", [10.0, 1e3, 3e4, 1e6, 1.7e9, -1e12])
@@ -128,10 +124,8 @@ def test_a_ball_and_a_subspace_do_not_care_where_the_origin_is(shift, X, new):
     # What is left of the digits behind so large a shift is known exactly. Rows elsewhere are in other folds.
     X, new = X + shift, new + shift
     with warnings.catch_warnings(action="ignore"):
-        for model in (
-            SVDD(kernel="linear", tol=1e-9, calibration="training"),
-            KernelPCADetector(kernel="linear", n_components=2, calibration="training"),
-        ):
+        for make in (partial(SVDD, tol=1e-9), partial(KernelPCADetector, n_components=2)):
+            model = make(kernel="linear", calibration="training")
             here, there = clone(model).fit(X - shift), clone(model).fit(X)
             assert there.offset_ == pytest.approx(here.offset_, rel=1e-7)
             expected = here.decision_function(new - shift)
@@ -174,8 +168,7 @@ def subspace_errors(formula, X, new, q, weights=None) -> np.ndarray:
     return lengths - np.square(rows @ coefficients).sum(axis=1)
 
 
-@by_kernel
-@pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize(("kernel", "q"), [*product(KERNELS, [1, 3]), *product(["rbf"], [10, 60, 119])])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_score_of_kernel_pca_is_the_reconstruction_error_by_its_definition(kernel, q, weighted, X, new):
     formula, _ = problems.FORMULAS[kernel]
@@ -187,12 +180,6 @@ def test_the_score_of_kernel_pca_is_the_reconstruction_error_by_its_definition(k
         np.testing.assert_allclose(-model.score_samples(rows), expected, atol=1e-10 * size)
         unit = KernelPCADetector(kernel=lambda A, B: formula(A, B) / size, n_components=q).fit(X, sample_weight=weights)
         np.testing.assert_allclose(-unit.score_samples(rows), expected / size, atol=1e-10)
-
-
-def test_many_components_agree_with_the_definition_too(X, new):
-    for q in (10, 60, 119):
-        model = KernelPCADetector(gamma=0.5, n_components=q).fit(X)
-        np.testing.assert_allclose(-model.score_samples(new), subspace_errors(problems.rbf(0.5), X, new, q), atol=1e-10)
 
 
 def test_a_share_of_the_variance_takes_the_fewest_components_that_explain_it(X):
@@ -240,9 +227,8 @@ def test_left_out_errors_of_kernel_pca_are_those_of_models_without_a_copy_of_eac
         for row in np.flatnonzero(counts):
             others = counts - (np.arange(len(X)) == row)
             expected = subspace_errors(formula, X[others > 0], X[[row]], q, others[others > 0])[0]
-            np.testing.assert_allclose(
-                -model.calibration_scores_[places == row], expected, rtol=1e-8, atol=1e-10 * formula(X, X).max()
-            )
+            found, atol = -model.calibration_scores_[places == row], 1e-10 * formula(X, X).max()
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=atol)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -302,12 +288,9 @@ def test_thresholds_by_folds_keep_the_recall(make, grouped):
         else:
             if make is KernelPCADetector:
                 pytest.skip("takes no groups")
-            centres = rng.gamma(16.0, 1 / 4, (540, 1, 3))
-            X, new = (
-                np.abs(rows + rng.normal(size=(len(rows), 5, 3)) / 4).reshape(-1, 3) for rows in np.split(centres, [40])
-            )
-            names = np.repeat(np.arange(40), 5)
-        model = make().fit(X) if names is None else make().fit(X, groups=names)
+            parts, names = np.split(rng.gamma(16.0, 1 / 4, (540, 1, 3)), [40]), np.repeat(np.arange(40), 5)
+            X, new = (np.abs(rows + rng.normal(size=(len(rows), 5, 3)) / 4).reshape(-1, 3) for rows in parts)
+        model = make().fit(X, **({} if names is None else {"groups": names}))
         found.append((model.predict(new) == 1).mean() - getattr(model, "expected_recall_", 0.9))
     # Of 40 groups, a recall deviates by .05.
     assert abs(np.mean(found)) < (0.03 if grouped else 0.015) + 3 * np.std(found) / np.sqrt(10)
@@ -496,23 +479,24 @@ def test_a_precomputed_matrix_must_tell_how_long_new_samples_are(model, X, new):
     calibration = "training" if model is KernelPCADetector else "auto"
     given = model(kernel="precomputed", calibration=calibration).fit(cosine(X, X))
     called = model(kernel=cosine, calibration=calibration).fit(X)
-    np.testing.assert_allclose(
-        given.decision_function(cosine(new, X)), called.decision_function(new), rtol=1e-4, atol=1e-9
-    )
+    found = given.decision_function(cosine(new, X))
+    np.testing.assert_allclose(found, called.decision_function(new), rtol=1e-4, atol=1e-9)
 
 
-@pytest.mark.parametrize("model", [OneClassSVM, SVDD, KernelPCADetector])
-def test_a_kernel_that_tells_nothing_apart_is_warned_of(model):
-    X = np.random.default_rng(0).normal(size=(60, 20))
-    with pytest.warns(FitWarning, match="(?s)not learned are the same to within rounding.*smaller gamma"):
-        model(gamma=1e3).fit(X)
+NOTHING_APART = "(?s)not learned are the same to within rounding.*smaller gamma"
+REJECTING = "(?s)support vectors.*calibration='auto'"
 
 
-@pytest.mark.parametrize("model", [OneClassSVM, SVDD])
-def test_training_offsets_that_will_reject_new_samples_are_warned_of(model):
-    X = np.random.default_rng(0).normal(size=(200, 10))
-    with pytest.warns(FitWarning, match="(?s)support vectors.*calibration='auto'"):
-        model(gamma=5.0, calibration="training").fit(X)
+@pytest.mark.parametrize(
+    ("model", "shape", "text"),
+    [
+        *((make(gamma=1e3), (60, 20), NOTHING_APART) for make in (OneClassSVM, SVDD, KernelPCADetector)),
+        *((make(gamma=5.0, calibration="training"), (200, 10), REJECTING) for make in (OneClassSVM, SVDD)),
+    ],
+)
+def test_kernels_that_tell_nothing_apart_and_offsets_that_will_reject_are_warned_of(model, shape, text):
+    with pytest.warns(FitWarning, match=text):
+        model.fit(np.random.default_rng(0).normal(size=shape))
 
 
 @pytest.mark.slow
@@ -549,10 +533,8 @@ def test_a_weight_means_repetition_for_a_precomputed_kernel_too(make, calibratio
     rows = np.repeat(np.arange(len(X)), weights)
     K, asked = problems.rbf(0.5)(X, X), problems.rbf(0.5)(new, X)
     with warnings.catch_warnings(action="ignore"):
-        weighted = (
-            make(kernel="precomputed", calibration=calibration, tol=1e-9) if make is not KernelPCADetector else None
-        )
-        weighted = weighted or make(kernel="precomputed", calibration=calibration)
+        exactly = {} if make is KernelPCADetector else {"tol": 1e-9}
+        weighted = make(kernel="precomputed", calibration=calibration, **exactly)
         repeated = clone(weighted).fit(K[np.ix_(rows, rows)])
         weighted.fit(K, sample_weight=weights)
     np.testing.assert_allclose(repeated.decision_function(asked[:, rows]), weighted.decision_function(asked), atol=1e-7)

@@ -8,13 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import problems
-from slabsvm import (
-    AutoDetector,
-    ConformalDetector,
-    FitWarning,
-    OneClassSVM,
-    TrimmedDetector,
-)
+from slabsvm import AutoDetector, ConformalDetector, FitWarning, OneClassSVM, TrimmedDetector
 
 pytestmark = pytest.mark.numeric
 
@@ -79,9 +73,8 @@ def test_a_calibrated_detector_compares_scores_of_its_model_without_the_row():
     # By the rate, which a p-value reaches in whole steps and with one row more.
     assert (labels[held] == -1).mean() == pytest.approx(0.1, abs=2.0 / len(held))
     learned = np.setdiff1d(np.arange(5, len(ROWS)), held)
-    p = (1 + (model.calibration_scores_ <= model.estimator_.calibration_decisions_[:, None]).sum(axis=1)) / (
-        len(held) + 1
-    )
+    below = model.calibration_scores_ <= model.estimator_.calibration_decisions_[:, None]
+    p = (1 + below.sum(axis=1)) / (len(held) + 1)
     np.testing.assert_array_equal(labels[learned] == -1, p <= 0.1)
 
 

@@ -47,10 +47,8 @@ def test_groups_of_one_row_are_rows(model):
 def test_left_out_densities_are_those_of_refits_without_the_group():
     X, groups = grouped(8, 4)
     model = KernelDensityDetector(bandwidth=0.7).fit(X, groups=groups)
-    refitted = [
-        KernelDensityDetector(bandwidth=0.7, calibration="training").fit(X[groups != g]).score_samples(X[groups == g])
-        for g in range(8)
-    ]
+    plain = KernelDensityDetector(bandwidth=0.7, calibration="training")
+    refitted = [plain.fit(X[groups != g]).score_samples(X[groups == g]) for g in range(8)]
     np.testing.assert_allclose(model.calibration_scores_, np.concatenate(refitted), rtol=1e-9)
 
 
@@ -105,9 +103,8 @@ def test_groups_far_out_are_told_apart_by_their_distance():
         own = groups == group
         # The boxes of the others stay what they were, where nu is of so many more rows.
         grown = len(X) / (~own).sum()
-        rest = OneClassSlabSVM(
-            gamma=model.gamma_, nu_lower=grown * model.nu_lower, nu_upper=grown * model.nu_upper, tol=1e-10
-        ).fit(X[~own], groups=groups[~own])
+        nus = {name: grown * getattr(model, name) for name in ("nu_lower", "nu_upper")}
+        rest = OneClassSlabSVM(gamma=model.gamma_, tol=1e-10, **nus).fit(X[~own], groups=groups[~own])
         # Scores are within sqrt(2 gap k(x, x)) of the optimum's, where the gap is 1e-7 of the objective.
         allowed = np.sqrt(2.0 * 1e-7 * rest.dual_objective_) + np.sqrt(2.0 * rest.duality_gap_)
         np.testing.assert_allclose(model.calibration_scores_[own], rest.project(X[own]), atol=allowed)
@@ -119,10 +116,9 @@ def test_sparse_rows_and_matrices_have_groups_too():
     dense = OneClassSVM(kernel="linear").fit(X, groups=groups)
     sparse = OneClassSVM(kernel="linear").fit(sp.csr_array(X), groups=groups)
     given = OneClassSVM(kernel="precomputed").fit(X @ X.T, groups=groups)
+    expected = dense.calibration_scores_
     for other in (sparse, given):
-        np.testing.assert_allclose(
-            other.calibration_scores_, dense.calibration_scores_, atol=0.02 * np.ptp(dense.calibration_scores_)
-        )
+        np.testing.assert_allclose(other.calibration_scores_, expected, atol=0.02 * np.ptp(expected))
 
 
 def test_scikit_learn_routes_groups_through_pipelines():

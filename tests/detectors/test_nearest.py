@@ -54,9 +54,7 @@ def test_left_out_groups_are_those_of_refits(sparse, d, size):
 
 def test_no_answer_depends_on_what_is_asked_together_and_copies_are_at_no_distance():
     X = 1e3 + rows(300, 12)
-    model = NeighboursDetector(n_neighbours=1).fit(X)
-    together = model.score_samples(X)
-    np.testing.assert_array_equal(together, 0.0)
+    np.testing.assert_array_equal(NeighboursDetector(n_neighbours=1).fit(X).score_samples(X), 0.0)
     model = NeighboursDetector().fit(X)
     alone = [model.score_samples(X[[i]])[0] for i in range(20)]
     np.testing.assert_allclose(alone, model.score_samples(X)[:20], rtol=1e-6)

@@ -69,9 +69,7 @@ def test_whole_weights_are_counts_of_rows(make, kind):
     rng = np.random.default_rng(0)
     X, new = KINDS[kind](rng, 200), KINDS[kind](rng, 500)
     rows, counts = np.unique(X, axis=0, return_counts=True)
-    given, weighted = make(), make()
-    given.fit(X)
-    weighted.fit(rows, sample_weight=counts)
+    given, weighted = make().fit(X), make().fit(rows, sample_weight=counts)
     size = np.ptp(given.score_samples(X)) + abs(given.offset_)
     assert weighted.offset_ == pytest.approx(given.offset_, abs=1e-9 * size)
     np.testing.assert_array_equal(weighted.predict(new), given.predict(new))
@@ -80,9 +78,8 @@ def test_whole_weights_are_counts_of_rows(make, kind):
         assert getattr(weighted, name, 0.0) == pytest.approx(getattr(given, name, 0.0), abs=1e-12)
     # Of each row that repeats, one left out scores what it does among all that are left.
     places = np.unique(X, axis=0, return_inverse=True)[1].ravel()
-    np.testing.assert_allclose(
-        weighted.calibration_scores_[places], given.calibration_scores_, rtol=0, atol=1e-9 * size
-    )
+    found = weighted.calibration_scores_[places]
+    np.testing.assert_allclose(found, given.calibration_scores_, rtol=0, atol=1e-9 * size)
 
 
 @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
@@ -122,9 +119,8 @@ def test_a_row_that_repeats_leaves_one_copy():
     density = KernelDensityDetector(bandwidth=0.5).fit(X)
     rest = KernelDensityDetector(bandwidth=0.5, calibration="training", nu=1.0).fit(X[:-1])
     # Without its own Gaussian, in a mean of as many.
-    np.testing.assert_allclose(
-        density.calibration_scores_[40:], rest.score_samples(X[-1:])[0] + np.log(42 / 43), rtol=1e-12
-    )
+    expected = rest.score_samples(X[-1:])[0] + np.log(42 / 43)
+    np.testing.assert_allclose(density.calibration_scores_[40:], expected, rtol=1e-12)
 
 
 def test_a_slab_accepts_rows_that_repeat_and_ranks_them_above_those_that_it_never_saw():
@@ -174,15 +170,8 @@ def test_of_few_values_all_but_the_rarest_are_at_the_peak(seed):
 
 # Near copies
 
-COPIED = [
-    OneClassSVM(),
-    OneClassSlabSVM(),
-    SVDD(),
-    KernelPCADetector(),
-    KernelDensityDetector(),
-    AutoDetector(),
-    OneClassSVM(kernel="precomputed"),
-]
+COPIED = [OneClassSVM(), OneClassSlabSVM(), SVDD(), KernelPCADetector(), KernelDensityDetector(), AutoDetector()]
+COPIED += [OneClassSVM(kernel="precomputed")]
 
 
 @pytest.mark.parametrize("model", COPIED, ids=str)
@@ -221,9 +210,8 @@ def test_what_the_warning_of_near_copies_says_is_so_and_each_remedy_helps():
 
 
 def tiny_clusters(rng):
-    return 10 * np.random.default_rng(5).normal(size=(30, 4))[rng.integers(0, 30, 300)] + 1e-4 * rng.normal(
-        size=(300, 4)
-    )
+    centres = 10 * np.random.default_rng(5).normal(size=(30, 4))
+    return centres[rng.integers(0, 30, 300)] + 1e-4 * rng.normal(size=(300, 4))
 
 
 def clouds_of_three_sizes(rng):
@@ -232,28 +220,24 @@ def clouds_of_three_sizes(rng):
     return centres[which] + sizes[which, None] * rng.normal(size=(300, 2))
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        clouds_of_three_sizes,
-        lambda rng: rng.normal(size=(300, 1)),
-        lambda rng: rng.normal(size=(300, 50)),
-        lambda rng: rng.lognormal(0, 2, (300, 2)),
-        lambda rng: rng.standard_cauchy((300, 3)),
-        lambda rng: rng.poisson(3.0, (300, 2)).astype(float),
-        lambda rng: np.where(rng.random((300, 6)) < 0.7, 0, rng.lognormal(0, 1, (300, 6))),
-        lambda rng: np.c_[rng.integers(0, 10**9, 300), rng.integers(0, 50, 300), rng.normal(size=300)],
-        lambda rng: 1e8 + rng.normal(size=(300, 3)),
-        lambda rng: np.r_[rng.normal(size=(240, 3)), 1e9 * rng.normal(size=(60, 3))],
-        lambda rng: rng.integers(0, 2, (20, 2)).astype(float),
-        # A category makes a gap, too.
-        lambda rng: np.c_[np.eye(3)[rng.integers(0, 3, 80)], rng.normal(size=80)],
-        lambda rng: np.c_[np.eye(12)[rng.integers(0, 12, 300)], rng.normal(size=(300, 3))],
-        lambda rng: rng.normal(size=(60, 384)) + 3.0 * np.eye(8, 384)[rng.integers(0, 8, 60)],
-        lambda rng: np.c_[np.eye(50)[rng.integers(0, 50, 200)], 0.1 * rng.normal(size=(200, 2))],
-        lambda rng: np.c_[rng.integers(18, 80, 300), rng.integers(0, 2, 300)].astype(float),
-    ],
-)
+WITHOUT_COPIES = [
+    *(clouds_of_three_sizes, lambda rng: rng.normal(size=(300, 1)), lambda rng: rng.normal(size=(300, 50))),
+    *(lambda rng: rng.lognormal(0, 2, (300, 2)), lambda rng: rng.standard_cauchy((300, 3))),
+    *(lambda rng: rng.poisson(3.0, (300, 2)).astype(float), lambda rng: 1e8 + rng.normal(size=(300, 3))),
+    lambda rng: np.where(rng.random((300, 6)) < 0.7, 0, rng.lognormal(0, 1, (300, 6))),
+    lambda rng: np.c_[rng.integers(0, 10**9, 300), rng.integers(0, 50, 300), rng.normal(size=300)],
+    lambda rng: np.r_[rng.normal(size=(240, 3)), 1e9 * rng.normal(size=(60, 3))],
+    lambda rng: rng.integers(0, 2, (20, 2)).astype(float),
+    # A category makes a gap, too.
+    lambda rng: np.c_[np.eye(3)[rng.integers(0, 3, 80)], rng.normal(size=80)],
+    lambda rng: np.c_[np.eye(12)[rng.integers(0, 12, 300)], rng.normal(size=(300, 3))],
+    lambda rng: rng.normal(size=(60, 384)) + 3.0 * np.eye(8, 384)[rng.integers(0, 8, 60)],
+    lambda rng: np.c_[np.eye(50)[rng.integers(0, 50, 200)], 0.1 * rng.normal(size=(200, 2))],
+    lambda rng: np.c_[rng.integers(18, 80, 300), rng.integers(0, 2, 300)].astype(float),
+]
+
+
+@pytest.mark.parametrize("draw", WITHOUT_COPIES)
 def test_rows_without_near_copies_have_none(draw):
     for seed in range(5):
         X = draw(np.random.default_rng(seed))

@@ -10,14 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm import (
-    AutoDetector,
-    ConformalDetector,
-    DriftMonitor,
-    OneClassSlabSVM,
-    OneClassSVM,
-    OpenSetClassifier,
-)
+from slabsvm import AutoDetector, ConformalDetector, DriftMonitor, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
 from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, SlabBoundaryDisplay, draw_scores
 from slabsvm.display.scores import histogram_of

@@ -18,9 +18,8 @@ def test_evidence_level_alarm_and_rate_are_drawn():
     readings = [monitor.update(RNG.normal(mean, size=(count, 2))) for mean, count in ((0.0, 150), (2.0, 80))]
     above, below = draw_monitor(monitor).axes
     (evidence, level, alarm) = above.lines
-    np.testing.assert_allclose(
-        evidence.get_ydata(), np.concatenate([some.log_evidence for some in readings]) / np.log(10)
-    )
+    expected = np.concatenate([some.log_evidence for some in readings]) / np.log(10)
+    np.testing.assert_allclose(evidence.get_ydata(), expected)
     assert level.get_ydata() == pytest.approx([2.0, 2.0])
     assert list(alarm.get_xdata()) == [monitor.alarm_row_] * 2
     (rejection,) = below.lines

@@ -196,11 +196,8 @@ def test_public_names_use_the_glossarys_words():
         return taken | {name for name in dir(public) if name[0] != "_"}
 
     modules = ("", ".bandwidth", ".metrics", ".display", ".files")
-    offered = [
-        (name, getattr(module, name))
-        for module in (importlib.import_module(f"slabsvm{module}") for module in modules)
-        for name in module.__all__
-    ]
+    imported = [importlib.import_module(f"slabsvm{module}") for module in modules]
+    offered = [(name, getattr(module, name)) for module in imported for name in module.__all__]
     found = {name for own, public in offered for name in {own, *names(public)}}
     assert len(found) > 180
     # A parameter of TableEncoder.by_column.

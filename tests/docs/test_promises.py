@@ -49,13 +49,9 @@ def total(name, field, section=None):
 @pytest.mark.parametrize(
     ("name", "field", "section"),
     [
-        ("concurrency", "interrupted", "interruption"),
-        ("concurrency", "fits", "limits"),
-        ("concurrency", "answered", "warnings"),
-        ("fuzz", "inputs", None),
-        ("laws", "examples", None),
-        ("libsvm_agreement", "problems", None),
-        ("libsvm_agreement", "several_offsets", None),
+        *(("concurrency", "interrupted", "interruption"), ("concurrency", "fits", "limits")),
+        *(("concurrency", "answered", "warnings"), ("fuzz", "inputs", None), ("laws", "examples", None)),
+        *(("libsvm_agreement", "problems", None), ("libsvm_agreement", "several_offsets", None)),
     ],
 )
 def test_a_figure_of_the_page_is_that_of_the_records(name, field, section):
@@ -66,15 +62,9 @@ def test_a_figure_of_the_page_is_that_of_the_records(name, field, section):
 @pytest.mark.parametrize(
     ("name", "field"),
     [
-        ("concurrency", "differ"),
-        ("concurrency", "broken"),
-        ("concurrency", "over"),
-        ("concurrency", "escaped"),
-        ("fuzz", "left"),
-        ("laws", "violations"),
-        ("libsvm_agreement", "not_as_good"),
-        ("libsvm_agreement", "objectives_apart"),
-        ("libsvm_agreement", "offsets_apart"),
+        *(("concurrency", "differ"), ("concurrency", "broken"), ("concurrency", "over"), ("concurrency", "escaped")),
+        *(("fuzz", "left"), ("laws", "violations"), ("libsvm_agreement", "not_as_good")),
+        *(("libsvm_agreement", "objectives_apart"), ("libsvm_agreement", "offsets_apart")),
     ],
 )
 def test_no_record_has_a_fault_that_is_left(name, field):

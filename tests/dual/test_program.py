@@ -6,6 +6,8 @@ import pytest
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab, weighted_quantile
 from slabsvm.dual.solution import GapScale, Point, Status, certified, linear_minimiser, with_right_sums
 
+pytestmark = pytest.mark.numeric
+
 SCORES = np.array([1.0, 2.0, 3.0, 4.0])
 
 
@@ -59,9 +61,8 @@ def test_objective_distances_and_gap_are_those_of_the_formulas():
     assert with_term.objective(multipliers, SCORES) == pytest.approx(0.5 * (-0.125 + 1.0 - 0.375))
     distances = dual.distances(SCORES, np.array([1.5, 3.5]))
     np.testing.assert_allclose(distances, [[-0.5, 0.5, 1.5, 2.5], [2.5, 1.5, 0.5, -0.5]])
-    np.testing.assert_allclose(
-        dual.excess(multipliers, distances), [[0.0, 0.125, 0.375, 0.0], [0.0, 0.0, 0.0625, 0.0625]]
-    )
+    excess = [[0.0, 0.125, 0.375, 0.0], [0.0, 0.0, 0.0625, 0.0625]]
+    np.testing.assert_allclose(dual.excess(multipliers, distances), excess)
 
 
 def test_a_gap_is_relative_to_the_objective_or_to_a_share_of_the_largest():
@@ -187,3 +188,34 @@ def test_a_negative_objective_has_converged_and_one_of_zero_is_degenerate():
     rough = Point(POINT.dual, MULTIPLIERS, 1e-9 * POINT.scores)
     assert certified(rough, **asked | {"tol": 1e-6}).status is Status.STALLED
     assert certified(rough, **asked | {"tol": 1e-6}, resolution=1e-6).status is Status.DEGENERATE
+
+
+def quantile(values: np.ndarray, weights: np.ndarray, total: float) -> float:
+    """Return the middle of where the weights of lower values are at most total, and of those not higher at least."""
+    ordered = np.sort(values)
+    reached = [value for value in ordered if weights[values <= value].sum() >= total - 1e-12]
+    not_passed = [value for value in ordered if weights[values < value].sum() <= total + 1e-12]
+    return 0.5 * (reached[0] + not_passed[-1])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_offsets_are_weighted_quantiles(seed):
+    random = np.random.default_rng(seed)
+    m = int(random.integers(2, 12))
+    weights = np.ones(m) if seed % 2 else random.integers(1, 4, m).astype(float)
+    scores = random.integers(0, 9, m).astype(float)
+    # Whole numbers of samples half of the time, where an interval of offsets is optimal.
+    nu = float(random.integers(1, m)) / m if seed % 3 else float(random.uniform(0.05, 0.6))
+    dual = one_class_slab(weights, nu / 2, nu / 3, 0.7)
+    lower, upper = dual.offsets(scores)
+    assert lower == pytest.approx(quantile(scores, dual.caps[0], 1.0), rel=1e-12, abs=1e-12)
+    assert upper == pytest.approx(-quantile(-scores, dual.caps[1], 0.7), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("m", [7, 49, 1000])
+def test_rounding_of_the_sum_of_caps_does_not_move_an_offset(m):
+    # 1/(nu m), m nu times over, is 1 but for rounding, with equal caps and with nearly equal ones.
+    for count in range(1, m, max(1, m // 7)):
+        scores = np.arange(m, dtype=float)
+        for weights in (np.ones(m), np.where(np.arange(m) == m - 1, 1.0 - 1e-15, 1.0)):
+            assert one_class(weights, count / m).offsets(scores)[0] == count - 0.5

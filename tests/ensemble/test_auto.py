@@ -135,7 +135,6 @@ def test_rows_that_repeat_what_was_learned_are_accepted(name):
     generator, draw = np.random.default_rng(0), FEW_VALUES[name]
     X, new = (draw(generator, n).astype(float) for n in (900, 2000))
     with warnings.catch_warnings(action="ignore", category=FitWarning):
-        warnings.simplefilter("ignore", FitWarning)
         model = AutoDetector().fit(X)
     # One value may have a tenth of all rows.
     assert (model.predict(new) == 1).mean() > 0.8
@@ -171,9 +170,7 @@ def test_rows_that_are_all_equal_are_warned_of():
 def test_texts_keep_the_recall_and_foreign_ones_are_rejected(options):
     # Words that only the learned texts have would set these apart from new ones.
     vectorizer = TfidfVectorizer(**options).fit(texts(300, 0, seed=3))
-    X, new, strange = (
-        vectorizer.transform(some) for some in (texts(300, 0, seed=0), texts(300, 0, seed=1), texts(300, 1, seed=2))
-    )
+    X, new, strange = (vectorizer.transform(texts(300, max(seed - 1, 0), seed=seed)) for seed in range(3))
     model = AutoDetector().fit(X)
     recall, accepted = ((model.predict(rows) == 1).mean() for rows in (new, strange))
     # Chance in 300 new texts, and in the 300 that put the threshold.
@@ -190,7 +187,6 @@ def test_a_weight_means_repetition(sparse, X):
     times = generator.integers(0, 4, len(X))
     rows = sp.csr_array if sparse else np.asarray
     with warnings.catch_warnings(action="ignore", category=FitWarning):
-        warnings.simplefilter("ignore", FitWarning)
         weighted = AutoDetector().fit(rows(X), sample_weight=times)
         repeated = AutoDetector().fit(rows(np.repeat(X, times, axis=0)))
     new = rows(generator.permuted(X, axis=0))

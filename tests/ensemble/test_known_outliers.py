@@ -60,22 +60,30 @@ def test_outliers_like_the_known_ones_are_told_and_the_recall_is_kept(plain, mod
 
 
 # What is drawn as good rows, and as known outliers of these: features, rows, labels and by how much they are shifted.
+def shifted(by, count, d):
+    return lambda rng, _: rng.normal(by, 1.0, (count, d))
+
+
+def of_features(d):
+    return lambda rng, n: rng.normal(size=(n, d))
+
+
+def in_halves(rng, n):
+    return np.round(2.0 * rng.normal(size=(n, 2))) / 2.0
+
+
 KINDS = {
-    "shifted by .7": (lambda rng, n: rng.normal(size=(n, 3)), 400, lambda rng, _: rng.normal(0.7, 1.0, (10, 3))),
-    "two features": (lambda rng, n: rng.normal(size=(n, 2)), 400, lambda rng, _: rng.normal(0.7, 1.0, (10, 2))),
-    "ten features": (lambda rng, n: rng.normal(size=(n, 10)), 400, lambda rng, _: rng.normal(0.7, 1.0, (10, 10))),
-    "1,000 rows": (lambda rng, n: rng.normal(size=(n, 3)), 1000, lambda rng, _: rng.normal(0.7, 1.0, (10, 3))),
-    "100 rows": (lambda rng, n: rng.normal(size=(n, 3)), 100, lambda rng, _: rng.normal(0.7, 1.0, (10, 3))),
-    "far": (lambda rng, n: rng.normal(size=(n, 4)), 400, lambda rng, _: rng.normal(3.0, 1.0, (25, 4))),
-    "one": (lambda rng, n: rng.normal(size=(n, 4)), 400, lambda rng, _: rng.normal(1.5, 1.0, (1, 4))),
-    "mislabelled": (lambda rng, n: rng.normal(size=(n, 4)), 400, lambda rng, _: rng.normal(size=(25, 4))),
+    "shifted by .7": (of_features(3), 400, shifted(0.7, 10, 3)),
+    "two features": (of_features(2), 400, shifted(0.7, 10, 2)),
+    "ten features": (of_features(10), 400, shifted(0.7, 10, 10)),
+    "1,000 rows": (of_features(3), 1000, shifted(0.7, 10, 3)),
+    "100 rows": (of_features(3), 100, shifted(0.7, 10, 3)),
+    "far": (of_features(4), 400, shifted(3.0, 25, 4)),
+    "one": (of_features(4), 400, shifted(1.5, 1, 4)),
+    "mislabelled": (of_features(4), 400, shifted(0.0, 25, 4)),
     "heavy tails": (lambda rng, n: rng.standard_t(2, (n, 4)), 400, lambda rng, _: 1.5 + rng.standard_t(2, (10, 4))),
-    "rounded and mislabelled": (
-        lambda rng, n: np.round(2.0 * rng.normal(size=(n, 2))) / 2.0,
-        400,
-        lambda rng, _: np.round(2.0 * rng.normal(size=(10, 2))) / 2.0,
-    ),
-    "copies of learned rows": (lambda rng, n: rng.normal(size=(n, 5)), 400, lambda _, X: X[:10]),
+    "rounded and mislabelled": (in_halves, 400, lambda rng, _: in_halves(rng, 10)),
+    "copies of learned rows": (of_features(5), 400, lambda _, X: X[:10]),
 }
 
 
@@ -120,9 +128,8 @@ def test_known_positives_that_are_rows_already_change_nothing():
 def test_a_group_that_holds_most_rows_leaves_others_to_the_classifier(sizes):
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(len(sizes)), sizes)
-    model = AutoDetector().fit(
-        rng.normal(size=(len(groups), 3)), groups=groups, known_outliers=rng.normal(2, 1, (10, 3))
-    )
+    good, bad = rng.normal(size=(len(groups), 3)), rng.normal(2, 1, (10, 3))
+    model = AutoDetector().fit(good, groups=groups, known_outliers=bad)
     assert (model.predict(rng.normal(size=(2000, 3))) == 1).mean() == pytest.approx(model.expected_recall_, abs=0.05)
     assert (model.predict(rng.normal(2, 1, (2000, 3))) == -1).mean() > 0.7
 
@@ -245,16 +252,11 @@ def test_sparse_rows_have_a_classifier_too():
     np.testing.assert_allclose(found.explain(strange).sum(axis=1), found.decision_function(strange), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        SVC(),
-        KNeighborsClassifier(3),
-        ExtraTreesClassifier(20, random_state=0),
-        make_pipeline(StandardScaler(), SVC(class_weight="balanced")),
-    ],
-    ids=lambda classifier: type(classifier).__name__,
-)
+CLASSIFIERS = [SVC(), KNeighborsClassifier(3), ExtraTreesClassifier(20, random_state=0)]
+CLASSIFIERS += [make_pipeline(StandardScaler(), SVC(class_weight="balanced"))]
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda classifier: type(classifier).__name__)
 def test_any_classifier_may_be_given(classifier, plain):
     found = AutoDetector(classifier=classifier).fit(X, known_outliers=Z)
     assert ranks(found) > ranks(plain)
@@ -317,8 +319,7 @@ def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
         detector = AutoDetector().set_fit_request(known_outliers=True)
         pipeline = make_pipeline(TableEncoder(), detector, transform_input=["known_outliers"])
         pipeline.fit(table, known_outliers=known)
-    np.testing.assert_array_equal(
-        pipeline.decision_function(known), by_hand.decision_function(encoder.transform(known))
-    )
+    expected = by_hand.decision_function(encoder.transform(known))
+    np.testing.assert_array_equal(pipeline.decision_function(known), expected)
     with pytest.raises(ValueError, match="only X passes through the earlier steps"):
         make_pipeline(TableEncoder(), AutoDetector()).fit(table, autodetector__known_outliers=known)

@@ -75,6 +75,7 @@ def test_what_is_trimmed_is_the_least_normal_and_is_named():
 
 
 GRID = np.stack(np.meshgrid(np.arange(7.0), np.arange(7.0)), axis=-1).reshape(-1, 2)
+WIDE = OneClassSVM(gamma=1.0, nu=0.5)
 FAR_AWAY = np.concatenate([np.linspace(0, 3, 60), np.geomspace(1e2, 1e4, 20)])[:, None]
 
 
@@ -82,10 +83,7 @@ FAR_AWAY = np.concatenate([np.linspace(0, 3, 60), np.geomspace(1e2, 1e4, 20)])[:
 @pytest.mark.warns("a few extreme rows set the scale", cases=["far away"])
 @pytest.mark.parametrize(
     ("X", "model"),
-    [
-        (GRID, TrimmedDetector(judge=SVDD())),
-        (FAR_AWAY, TrimmedDetector(judge=OneClassSVM(gamma=1.0, nu=0.5), trim=0.1)),
-    ],
+    [(GRID, TrimmedDetector(judge=SVDD())), (FAR_AWAY, TrimmedDetector(judge=WIDE, trim=0.1))],
     ids=["a grid", "far away"],
 )
 def test_rows_that_score_alike_are_trimmed_in_no_order_of_theirs(X, model):

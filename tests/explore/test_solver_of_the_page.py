@@ -68,19 +68,13 @@ def asked(seed: int) -> dict[str, Any]:
     gamma = ("neighbours", "scale", float(10.0 ** rng.uniform(-2.0, 2.0)))[int(rng.integers(3))]
     X = np.round(X, 4)
     low, high = X.min(axis=0) - (1.0 if kernel == "rbf" else 0.0), X.max(axis=0) + 1.0
-    return {
-        "points": X.tolist(),
-        "stars": [high.tolist(), (high + 50.0).tolist(), X.mean(axis=0).tolist()],
-        "parameters": {
-            "kernel": kernel,
-            "gamma": gamma,
-            "nu_lower": round(float(rng.uniform(0.02, 0.5)), 3),
-            "nu_upper": round(float(rng.uniform(0.005, 0.3)), 3),
-            "epsilon": float(rng.choice([0.0, 0.3, 2 / 3, 2 / 3, 0.9, 1.5])),
-            "calibration": str(rng.choice(["auto", "auto", "training"])),
-        },
-        "grid": {"x": [low[0], high[0], 21], "y": [low[1], high[1], 17]},
-    }
+    nus = round(float(rng.uniform(0.02, 0.5)), 3), round(float(rng.uniform(0.005, 0.3)), 3)
+    parameters = {"kernel": kernel, "gamma": gamma, "nu_lower": nus[0], "nu_upper": nus[1]}
+    parameters["epsilon"] = float(rng.choice([0.0, 0.3, 2 / 3, 2 / 3, 0.9, 1.5]))
+    parameters["calibration"] = str(rng.choice(["auto", "auto", "training"]))
+    stars = [high.tolist(), (high + 50.0).tolist(), X.mean(axis=0).tolist()]
+    grid = {"x": [low[0], high[0], 21], "y": [low[1], high[1], 17]}
+    return {"points": X.tolist(), "stars": stars, "parameters": parameters, "grid": grid}
 
 
 @dataclass
@@ -105,13 +99,8 @@ class Known:
         # Positions that differ by rounding alone (the planes' margin for it is 1024 units of it) have no unit.
         unit = float(np.ptp(positions))
         unit = unit if unit > model.model_.rounding / ALLOWED else 0.0
-        return cls(
-            model,
-            [str(one.message) for one in caught],
-            np.concatenate([planes, positions]),
-            model.decision_function(question["stars"]),
-            unit,
-        )
+        texts, numbers = [str(one.message) for one in caught], np.concatenate([planes, positions])
+        return cls(model, texts, numbers, model.decision_function(question["stars"]), unit)
 
     def off(self, numbers: np.ndarray, decisions: np.ndarray, objective: float) -> float:
         """Return the largest difference, relative to the range of positions; of decisions, to their size."""
@@ -132,14 +121,11 @@ class Known:
         return self.off(other.numbers, other.decisions, other.model.dual_objective_) < ALLOWED
 
 
+Rounded = Callable[[np.ndarray], np.ndarray]
+
+
 def central(
-    rounded: Callable[[np.ndarray], np.ndarray],
-    dual: Any,
-    gram: Any,
-    *,
-    tol: float,
-    leaving: Leaving | None = None,
-    **_: Any,
+    rounded: Rounded, dual: Any, gram: Any, *, tol: float, leaving: Leaving | None = None, **_: Any
 ) -> tuple[Solution, LeftOutScores | None]:
     """Return what the interior point finds, with multipliers that are nearly at a bound put there.
 
@@ -148,14 +134,9 @@ def central(
     v = interior_point(gram.block(np.arange(gram.n_samples), None), dual).multipliers
     v = np.where(v < AT_A_BOUND * dual.caps, 0.0, np.where(v > (1 - AT_A_BOUND) * dual.caps, dual.caps, v))
     v = with_right_sums(dual, v)
-    solution = certified(
-        Point(dual, v, dual.linear + gram.dot(dual.beta(v))),
-        mean_diagonal=float(gram.diagonal.mean()),
-        resolution=gram.resolution,
-        tol=tol,
-        iterations=0,
-        unfinished=Status.STALLED,
-    )
+    point = Point(dual, v, dual.linear + gram.dot(dual.beta(v)))
+    known = {"mean_diagonal": float(gram.diagonal.mean()), "resolution": gram.resolution}
+    solution = certified(point, **known, tol=tol, iterations=0, unfinished=Status.STALLED)
     left_out = solve_small(dual, gram, tol=tol, leaving=leaving)[1]
     return solution, left_out and replace(left_out, scores=rounded(left_out.scores))
 
@@ -205,25 +186,20 @@ def answers(questions: list[dict[str, Any]], folder: Path) -> list[dict[str, Any
 def test_a_hundred_problems_have_the_same_answers_to_a_millionth(problems):
     for found, question, answer in zip(*problems, strict=True):
         planes = [answer["rho_lower"], *([] if answer["rho_upper"] is None else [answer["rho_upper"]])]
-        off = found.off(
-            np.array(planes + answer["positions"]), np.array(answer["stars"]["decisions"]), answer["objective"]
-        )
-        assert off < ALLOWED, question["parameters"]
+        told, decisions = question["parameters"], np.array(answer["stars"]["decisions"])
+        assert found.off(np.array(planes + answer["positions"]), decisions, answer["objective"]) < ALLOWED, told
         assert answer["status"] == found.model.status_
         assert answer["relative_gap"] < ALLOWED
         if found.model.calibration == "auto":
             left_out = np.array(answer["points"]["left_out"])
-            assert np.abs(left_out - found.model.calibration_scores_).max() < ALLOWED * found.unit, question[
-                "parameters"
-            ]
+            assert np.abs(left_out - found.model.calibration_scores_).max() < ALLOWED * found.unit, told
 
 
 def test_they_have_the_same_recall_and_are_warned_of_in_the_same_words(problems):
     for found, question, answer in zip(*problems, strict=True):
-        assert answer["expected_recall"] == pytest.approx(found.model.expected_recall_, abs=SAME_RECALL), question[
-            "parameters"
-        ]
-        assert without_numbers(answer["warnings"]) == without_numbers(found.texts), question["parameters"]
+        told = question["parameters"]
+        assert answer["expected_recall"] == pytest.approx(found.model.expected_recall_, abs=SAME_RECALL), told
+        assert without_numbers(answer["warnings"]) == without_numbers(found.texts), told
 
 
 @pytest.mark.parametrize(

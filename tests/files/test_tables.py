@@ -29,19 +29,21 @@ needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs p
 @pytest.fixture(name="frame")
 def a_frame():
     generator = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "width": generator.normal(size=500),
-            "finish": generator.choice(["matt", "gloss, wet", 'a "quoted"', "two\nlines"], 500),
-            "count": generator.integers(0, 9, 500),
-            "coated": generator.random(500) < 0.5,
-        }
-    )
+    table = pd.DataFrame({"width": generator.normal(size=500)})
+    table["finish"] = generator.choice(["matt", "gloss, wet", 'a "quoted"', "two\nlines"], 500)
+    return table.assign(count=generator.integers(0, 9, 500), coated=generator.random(500) < 0.5)
 
 
-def written(path, frame, **how):
-    frame.to_csv(path, index=False, **how)
-    return path
+@pytest.fixture(name="csv")
+def a_file_of_text(tmp_path):
+    """A function that writes a text, or bytes, into a file; it returns its path."""
+
+    def put(content):
+        content = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / "t.csv").write_bytes(content)
+        return tmp_path / "t.csv"
+
+    return put
 
 
 def read(path, **how):
@@ -68,30 +70,25 @@ class TestFormats:
     @pytest.mark.slow
     @pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "tsv.gz"])
     def test_texts_of_separated_values(self, tmp_path, frame, suffix):
-        path = written(tmp_path / f"t.{suffix}", frame, sep="\t" if "tsv" in suffix else ",")
-        found = read(path)
+        frame.to_csv(tmp_path / f"t.{suffix}", index=False, sep="\t" if "tsv" in suffix else ",")
+        found = read(tmp_path / f"t.{suffix}")
         pd.testing.assert_frame_equal(found, frame.astype({"finish": found["finish"].dtype}))
 
     @pytest.mark.parametrize("ends", ["\n", "\r\n"])
     @pytest.mark.parametrize("last", [True, False])
-    def test_ends_of_lines_a_mark_of_utf8_and_empty_lines_do_no_harm(self, tmp_path, ends, last):
+    def test_ends_of_lines_a_mark_of_utf8_and_empty_lines_do_no_harm(self, csv, ends, last):
         text = ends.join(["a,b", *(f"{i},x{i}" for i in range(50)), ""]) + ends
-        path = tmp_path / "t.csv"
-        path.write_bytes(b"\xef\xbb\xbf" + text.encode() if last else text.encode().rstrip())
-        assert read(path)["a"].tolist() == list(range(50))
+        assert read(csv("\ufeff" + text if last else text.rstrip()))["a"].tolist() == list(range(50))
 
-    def test_other_separators_decimals_encodings_and_no_header(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_bytes("1,5;grün\n2,5;blau\n".encode("cp1252"))
+    def test_other_separators_decimals_encodings_and_no_header(self, csv):
+        path = csv("1,5;grün\n2,5;blau\n".encode("cp1252"))
         found = read(path, separator=";", decimal=",", encoding="cp1252", header=False)
         assert found.columns.tolist() == ["x0", "x1"]
         assert found.to_numpy().tolist() == [[1.5, "grün"], [2.5, "blau"]]
 
-    def test_each_column_has_its_own_decimal_point_and_a_file_its_separator(self, tmp_path):
-        path = tmp_path / "t.csv"
+    def test_each_column_has_its_own_decimal_point_and_a_file_its_separator(self, csv):
         lines = [f"{n}.125;{n},5;{'' if n % 3 else f'-{n},25e1'};1,{n % 2};n,{n}" for n in range(50)]
-        path.write_text("\n".join(["a;b;c;code;name", *lines]) + "\n")
-        table = whole(path, Reading(texts=["code"]))
+        table = whole(csv("\n".join(["a;b;c;code;name", *lines]) + "\n"), Reading(texts=["code"]))
         assert table["code"][1] == "1,1"
         found = TableEncoder(categories=["code"], missing="impute").fit(table).transform(table)
         np.testing.assert_array_equal(found[:, 0], [n + 0.125 for n in range(50)])
@@ -99,17 +96,15 @@ class TestFormats:
         np.testing.assert_array_equal(found[::3, 2], [-10 * (n + 0.25) for n in range(0, 50, 3)])
 
     @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-    def test_the_separator_is_found_beside_decimal_commas_and_names_in_quotes(self, tmp_path, separator):
-        path = tmp_path / "t.csv"
+    def test_the_separator_is_found_beside_decimal_commas_and_names_in_quotes(self, csv, separator):
         rows = [["name", "a", "b"], *([f'"n; {n}, | \t"', f'"{n},5"', n] for n in range(20))]
-        path.write_text("\n".join(separator.join(map(str, row)) for row in rows))
+        path = csv("\n".join(separator.join(map(str, row)) for row in rows))
         assert list(read(path)) == ["name", "a", "b"]
         assert read(path)["b"].tolist() == list(range(20))
 
-    def test_whole_numbers_keep_their_digits_beside_gaps(self, tmp_path):
-        path = tmp_path / "t.csv"
+    def test_whole_numbers_keep_their_digits_beside_gaps(self, csv):
         long = [None if n == 30 else 2**62 + n for n in range(50)]
-        path.write_text("a,b\n" + "\n".join(f"{'' if n is None else n},1.5e18" for n in long) + "\n")
+        path = csv("a,b\n" + "\n".join(f"{'' if n is None else n},1.5e18" for n in long) + "\n")
         assert [None if n is None else int(n) for n in whole(path, Reading())["a"]] == long
         parts = pd.concat(list(pieces(path, Reading())))
         assert [None if pd.isna(n) else int(n) for n in parts["a"]] == long
@@ -119,17 +114,11 @@ class TestFormats:
     def test_a_column_of_a_large_file_has_one_type_whatever_its_parts_look_like(self, tmp_path):
         n = 200_000
         late = np.arange(n) >= n - 3
-        table = pd.DataFrame(
-            {
-                "whole": np.arange(n),
-                "text at the end": np.where(late, "x", "1.50"),
-                "true, then 1": np.where(late, "1", "True"),
-                "long": np.where(late, "1.5", str(2**62 + 1)),
-                "empty, then text": np.where(late, "x", ""),
-                "pad": "........",
-            }
-        )
-        path = written(tmp_path / "t.csv", table)
+        columns = {"text at the end": ("x", "1.50"), "true, then 1": ("1", "True"), "empty, then text": ("x", "")}
+        columns |= {"long": ("1.5", str(2**62 + 1))}
+        table = pd.DataFrame({name: np.where(late, *values) for name, values in columns.items()})
+        table = table.assign(whole=np.arange(n), pad="........")
+        table.to_csv(path := tmp_path / "t.csv", index=False)
         assert path.stat().st_size > 5 * 2**20
         found = whole(path, Reading())
         pd.testing.assert_frame_equal(found, pd.read_csv(path, low_memory=False))
@@ -145,15 +134,10 @@ class TestFormats:
             ('a,b\n"x"y,1\n"x,y",2\n', {}, {"a": ["xy", "x,y"], "b": [1, 2]}),
             ("a,b\n1," + "x" * 200_000 + "\n", {}, {"a": [1], "b": ["x" * 200_000]}),
         ],
-        ids=[
-            *("codes", "one column with a gap", "an inch that is no quote", "a name of two lines below empty ones"),
-            *("letters behind a quote", "a long cell"),
-        ],
+        ids=["codes", "a gap", "an inch that is no quote", "a name below empty lines", "behind a quote", "a long cell"],
     )
-    def test_cells_are_what_is_written(self, tmp_path, text, how, columns):
-        path = tmp_path / "t.csv"
-        path.write_text(text)
-        pd.testing.assert_frame_equal(read(path, **how), pd.DataFrame(columns), check_dtype=False)
+    def test_cells_are_what_is_written(self, csv, text, how, columns):
+        pd.testing.assert_frame_equal(read(csv(text), **how), pd.DataFrame(columns), check_dtype=False)
 
     def test_arrays(self, tmp_path):
         X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
@@ -223,71 +207,54 @@ BAD = {
 
 
 # Texts as offices write them, all of the same table.
+GERMAN = "a,b\n1,grün\n2,blau\n"
+AGAIN = ["Line 3 repeats the header, and is left out."]
 AS_WRITTEN = {
-    "plain": ("a,b\n1,grün\n2,blau\n".encode(), []),
-    "a title": (
-        "Teile im Mai\n\na,b\n1,grün\n2,blau\n".encode(),
-        ["The line above the header, 'Teile im Mai', is left out."],
-    ),
-    "a title in cells": (
-        "Teile,\na,b\n1,grün\n2,blau\n".encode(),
-        ["The line above the header, 'Teile', is left out."],
-    ),
-    "the header again": ("a,b\n1,grün\na,b\n2,blau\n".encode(), ["Line 3 repeats the header, and is left out."]),
-    "a mark of UTF-8": ("a,b\n1,grün\n2,blau\n".encode("utf-8-sig"), []),
-    "UTF-16": ("a,b\n1,grün\n2,blau\n".encode("utf-16"), []),
+    "plain": (GERMAN.encode(), []),
+    "a title": (f"Teile im Mai\n\n{GERMAN}".encode(), ["The line above the header, 'Teile im Mai', is left out."]),
+    "a title in cells": (f"Teile,\n{GERMAN}".encode(), ["The line above the header, 'Teile', is left out."]),
+    "the header again": ("a,b\n1,grün\na,b\n2,blau\n".encode(), AGAIN),
+    "a mark of UTF-8": (GERMAN.encode("utf-8-sig"), []),
+    "UTF-16": (GERMAN.encode("utf-16"), []),
     "cp1252": (
         "a;b\r\n1;grün\r\n2;blau\r\n".encode("cp1252"),
         ["It is no UTF-8, and is read as cp1252. If letters are wrong, give its --encoding."],
     ),
-    "the header again in quotes": (
-        'a,b\n1,grün\n"a","b"\n2,blau\n'.encode(),
-        ["Line 3 repeats the header, and is left out."],
-    ),
-    "the header again without quotes": (
-        '"a","b"\n1,"grün"\na,b\n2,blau\n'.encode(),
-        ["Line 3 repeats the header, and is left out."],
-    ),
+    "the header again in quotes": ('a,b\n1,grün\n"a","b"\n2,blau\n'.encode(), AGAIN),
+    "the header again without quotes": ('"a","b"\n1,"grün"\na,b\n2,blau\n'.encode(), AGAIN),
 }
 
 
 @pytest.mark.parametrize("what", AS_WRITTEN)
-def test_a_text_as_offices_write_it_is_read_and_what_is_left_out_is_said(tmp_path, what):
+def test_a_text_as_offices_write_it_is_read_and_what_is_left_out_is_said(csv, what):
     content, said = AS_WRITTEN[what]
-    (tmp_path / "t.csv").write_bytes(content)
+    path = csv(content)
     for read in (whole, lambda path, how: pd.concat(list(pieces(path, how)))):
         how = Reading()
-        table = read(tmp_path / "t.csv", how)
+        table = read(path, how)
         assert table.to_dict("list") == {"a": [1, 2], "b": ["grün", "blau"]}
         assert how.said == said
 
 
-@pytest.mark.parametrize(
-    ("words", "encoding"),
-    [
-        ("N° pièce;Genève;été;peut-être", "cp1252"),
-        ("España;niño", "cp1252"),
-        ("São Paulo;coração", "cp1252"),
-        ("Ålesund;Tromsø", "cp1252"),
-        ("Göteborg;Ångström", "cp1252"),
-        ("città;perché;più", "cp1252"),
-        ("Ísafjörður;maður;ævi", "cp1252"),
-        ("die „Tür“;12 °C", "cp1252"),
-        ("Łódź;Kraków;książka", "cp1250"),
-        ("Dvořák;Plzeň;člověk", "cp1250"),
-        ("Győr;Fűszer", "cp1250"),
-        ("Čakovec;Šibenik;Žuti", "cp1250"),
-        ("İstanbul;Muğla;şeker;ağaç", "cp1254"),
-        ("Müller;Straße;Käse", "cp850"),
-        ("Müller;Straße;Käse", "mac_roman"),
-        ("Москва;город;улица", "cp1251"),
-        ("Αθήνα;δρόμος;Ελλάδα", "cp1253"),
+WORDS = {
+    "cp1252": [
+        *("N° pièce;Genève;été;peut-être", "España;niño", "São Paulo;coração", "Ålesund;Tromsø", "Göteborg;Ångström"),
+        *("città;perché;più", "Ísafjörður;maður;ævi", "die „Tür“;12 °C"),
     ],
-)
-def test_letters_of_other_encodings_are_read_as_they_were_written(tmp_path, words, encoding):
+    "cp1250": ["Łódź;Kraków;książka", "Dvořák;Plzeň;člověk", "Győr;Fűszer", "Čakovec;Šibenik;Žuti"],
+    "cp1254": ["İstanbul;Muğla;şeker;ağaç"],
+    "cp850": ["Müller;Straße;Käse"],
+    "mac_roman": ["Müller;Straße;Käse"],
+    "cp1251": ["Москва;город;улица"],
+    "cp1253": ["Αθήνα;δρόμος;Ελλάδα"],
+}
+
+
+@pytest.mark.parametrize(("words", "encoding"), [(words, encoding) for encoding in WORDS for words in WORDS[encoding]])
+def test_letters_of_other_encodings_are_read_as_they_were_written(csv, words, encoding):
     names = words.split(";")
-    (tmp_path / "t.csv").write_bytes("\n".join(["a;n", *(f"{name};1" for name in names)]).encode(encoding))
-    assert whole(tmp_path / "t.csv", Reading())["a"].tolist() == names
+    path = csv("\n".join(["a;n", *(f"{name};1" for name in names)]).encode(encoding))
+    assert whole(path, Reading())["a"].tolist() == names
 
 
 def test_the_header_again_in_a_workbook_and_in_a_table_of_one_column(tmp_path):
@@ -341,24 +308,23 @@ def test_separators_behind_each_line_and_columns_of_one_name_or_none(tmp_path):
     assert how.said == ["There are two columns of the name 'a': column 3 is called 'a (2)'."]
 
 
-def test_leading_zeros_stay(tmp_path):
-    (tmp_path / "t.csv").write_text("zip,n,date\n01067,1,02.01.2025\n50667,2,02.01.2025\n,3,02.01.2025\n")
-    table = whole(tmp_path / "t.csv", Reading())
+def test_leading_zeros_stay(csv):
+    table = whole(csv("zip,n,date\n01067,1,02.01.2025\n50667,2,02.01.2025\n,3,02.01.2025\n"), Reading())
     assert table["zip"].tolist()[:2] == ["01067", "50667"]
     assert table["n"].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["Summe", "total", "Grand Total:", "Gesamtsumme"])
-def test_a_line_of_totals_is_named_and_left_out_as_asked(tmp_path, name):
-    (tmp_path / "t.csv").write_text(f"id,n\na,1\nb,2\n{name},3\n")
+def test_a_line_of_totals_is_named_and_left_out_as_asked(csv, name):
+    path = csv(f"id,n\na,1\nb,2\n{name},3\n")
     with pytest.raises(TableError, match=f"row 3 looks like a total: {name}, 3. Leave it out") as refused:
-        whole(tmp_path / "t.csv", Reading())
+        whole(path, Reading())
     assert refused.value.remedy == ("skip-rows", "3")
     how = Reading()
-    assert len(pd.concat(list(pieces(tmp_path / "t.csv", how)))) == 3
+    assert len(pd.concat(list(pieces(path, how)))) == 3
     assert how.said == [f"Row 3 looks like a total: {name}, 3. Leave it out with --skip-rows 3."]
-    assert len(whole(tmp_path / "t.csv", Reading(skip_rows=[3]))) == 2
-    assert [len(one) for one in pieces(tmp_path / "t.csv", Reading(skip_rows=[1, 3]))] == [1]
+    assert len(whole(path, Reading(skip_rows=[3]))) == 2
+    assert [len(one) for one in pieces(path, Reading(skip_rows=[1, 3]))] == [1]
 
 
 def test_totals_between_rows_are_named_and_a_name_of_many_rows_is_none(tmp_path):
@@ -393,11 +359,9 @@ def test_the_sheet_with_the_table_is_read_below_its_title(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
 def test_lines_of_json_are_read(tmp_path, suffix, frame):
-    table = frame.reset_index(drop=True)
-    table.to_json(tmp_path / f"t.{suffix}", orient="records", lines=True, date_format="iso")
+    frame.to_json(tmp_path / f"t.{suffix}", orient="records", lines=True)
     found = whole(tmp_path / f"t.{suffix}", Reading())
-    assert list(found.columns) == list(table.columns)
-    assert len(found) == len(table)
+    pd.testing.assert_frame_equal(found, frame.astype({"finish": found["finish"].dtype}), rtol=1e-6)
     (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a": \n')
     with pytest.raises(TableError, match="line 2 is no JSON"):
         whole(tmp_path / "bad.jsonl", Reading())
@@ -438,18 +402,16 @@ def test_a_bad_table_is_told_what_is_wrong(tmp_path, what):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_ragged_row_far_down_is_named_by_its_line_also_below_quoted_lines(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a,b\n" + '"two\nlines",1\n' * 60 + "x\n" + "y,2\n" * 30)
+def test_a_ragged_row_far_down_is_named_by_its_line_also_below_quoted_lines(csv):
+    path = csv("a,b\n" + '"two\nlines",1\n' * 60 + "x\n" + "y,2\n" * 30)
     for act in (lambda: list(pieces(path, Reading())), lambda: whole(path, Reading())):
         with pytest.raises(TableError, match="line 122 has 1 cell, where the header has 2"):
             act()
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_empty_lines_are_no_piece(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a,b\n1,2\n" + "\n" * 400 + "3,4\n" + "\n" * 400)
+def test_empty_lines_are_no_piece(csv):
+    path = csv("a,b\n1,2\n" + "\n" * 400 + "3,4\n" + "\n" * 400)
     assert [len(piece) for piece in pieces(path, Reading())] == [1, 1]
     assert read(path)["b"].tolist() == [2, 4]
 
@@ -466,6 +428,10 @@ def test_a_cell_without_end_takes_bounded_memory(tmp_path, opening):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5 * records.MOST_BYTES
+
+
+F8 = b"{'descr': '<f8', 'fortran_order': False, 'shape': "
+NO_HEADER = "it begins as nothing that NumPy writes"
 
 
 class TestArrays:
@@ -489,22 +455,16 @@ class TestArrays:
         [
             (b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1), }", None),
             (b"{'shape': (2, 1), 'fortran_order': True, 'descr': '>f4'}", None),
-            (
-                b"{'descr': __import__('os').system('true'), 'fortran_order': False, 'shape': (2, 1)}",
-                "it begins as nothing that NumPy writes",
-            ),
-            (
-                b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1" + b"-" * 900,
-                "it begins as nothing that NumPy writes",
-            ),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999, 9)}", "has 16 bytes for that"),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999, 0)}", "it has no columns"),
+            (b"{'descr': __import__('os').system('true'), 'fortran_order': False, 'shape': (2, 1)}", NO_HEADER),
+            (F8 + b"(2, 1" + b"-" * 900, NO_HEADER),
+            (F8 + b"(9999999999999, 9)}", "has 16 bytes for that"),
+            (F8 + b"(9999999999999, 0)}", "it has no columns"),
             (b"{'descr': '<U2', 'fortran_order': False, 'shape': (2, 1)}", "it holds values of the type '<U2'"),
             (b"{'descr': '<f12', 'fortran_order': False, 'shape': (2, 1)}", "begins as nothing|has 16 bytes for that"),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"1, " * 65 + b")}", "it claims 65 dimensions"),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (-2, 1)}", "a length below 0"),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1" + b"0" * 900 + b")}", "a length below 0"),
-            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"9, " * 900 + b")}", "it claims 900 dim"),
+            (F8 + b"(" + b"1, " * 65 + b")}", "it claims 65 dimensions"),
+            (F8 + b"(-2, 1)}", "a length below 0"),
+            (F8 + b"(2, 1" + b"0" * 900 + b")}", "a length below 0"),
+            (F8 + b"(" + b"9, " * 900 + b")}", "it claims 900 dim"),
         ],
     )
     def test_a_header_is_read_as_a_literal_and_never_evaluated(self, tmp_path, header, text):
@@ -616,20 +576,14 @@ def test_texts_and_names_of_a_parquet_file_are_in_utf_8(tmp_path):
 
 
 @pytest.mark.parametrize("cell", ['"1,5"', '"a ""b"", c"', '"two\nlines, and a comma"'])
-def test_separators_in_quotes_do_not_make_up_for_a_cell_that_is_missing(tmp_path, cell):
-    path = tmp_path / "t.csv"
-    path.write_text(f"a,b\n{cell},1\n2,3\n")
-    assert whole(path, Reading()).shape == (2, 2)
-    path.write_text(f"a,b\n{cell},1\n2\n")
+def test_separators_in_quotes_do_not_make_up_for_a_cell_that_is_missing(csv, cell):
+    assert whole(csv(f"a,b\n{cell},1\n2,3\n"), Reading()).shape == (2, 2)
     with pytest.raises(TableError, match="has 1 cell, where the header has 2"):
-        whole(path, Reading())
+        whole(csv(f"a,b\n{cell},1\n2\n"), Reading())
 
 
 @pytest.mark.parametrize(
     ("content", "rows"), [("a;b\n1;2\n\ufeff3;4\n", [[1, 2], [3, 4]]), ("a\n14\n15\n\ufeff", [[14], [15]])]
 )
-def test_a_byte_order_mark_inside_of_a_file_means_nothing(tmp_path, content, rows):
-    path = tmp_path / "table.csv"
-    path.write_text(content, encoding="utf-8")
-    assert whole(path, Reading()).to_numpy().tolist() == rows
-    assert np.concatenate([piece.to_numpy() for piece in pieces(path, Reading())]).tolist() == rows
+def test_a_byte_order_mark_inside_of_a_file_means_nothing(csv, content, rows):
+    assert read(csv(content)).to_numpy().tolist() == rows

@@ -100,11 +100,8 @@ def test_no_vectors_no_samples_or_only_zeros_score_zero(name):
 def test_chi2_scores_are_exact_at_the_ends_of_the_numbers(spread):
     rng = np.random.default_rng(0)
     least = 5e-324 * rng.integers(0, 100, (200, 2))
-    V = {
-        "least of all": 1e6 * least,
-        "least beside usual": np.where(rng.random((200, 2)) < 0.5, least, rng.random((200, 2))),
-        "huge": 1e118 * rng.integers(1, 6, (200, 2)),
-    }[spread]
+    drawn = {"least of all": 1e6 * least, "huge": 1e118 * rng.integers(1, 6, (200, 2))}
+    V = drawn.get(spread, np.where(rng.random((200, 2)) < 0.5, least, rng.random((200, 2))))
     beta = rng.normal(size=200)
     size = size_of(V, beta)
     X = np.concatenate([np.outer(10.0 ** np.arange(-320.0, 300.0, 0.25), [1.0, 1.0]), V[:50]])

@@ -105,9 +105,8 @@ def test_the_parts_along_a_line_add_up_to_the_change(of_samples, samples, coeffi
     squares = -GAMMA * np.square(rows[:, None] - samples).sum(axis=2)
     p = np.abs(coefficients[:, -1]) * np.exp(squares - squares.max(axis=1, keepdims=True))
     start = p @ samples / p.sum(axis=1, keepdims=True)
-    change = score(by_definition(samples, coefficients, rows)[1]) - score(
-        by_definition(samples, coefficients, start)[1]
-    )
+    begin, end = (score(by_definition(samples, coefficients, some)[1]) for some in (start, rows))
+    change = end - begin
     # What 16 nodes leave of an integral over at most 6 bandwidths, in the unit of the largest change.
     assert np.abs(parts.sum(axis=1) - change).max() <= 1e-6 * np.abs(change).max()
     assert (parts[:, 4][rows[:, 4] == 0] == 0).all()

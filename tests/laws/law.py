@@ -16,14 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from slabsvm import FitWarning
 
+UNSAID = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 # The same examples on every run; what a failure prints repeats it.
-CHECK = settings(
-    derandomize=True,
-    database=None,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+CHECK = settings(derandomize=True, database=None, deadline=None, print_blob=True, suppress_health_check=UNSAID)
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ def law(
 def only_our_warnings() -> Iterator[None]:
     """Let a fit say what is odd about it, and take any other warning for an error."""
     with catch_warnings(action="error"):
-        for ours in (FitWarning, FitWarning, ConvergenceWarning):
+        for ours in (FitWarning, ConvergenceWarning):
             simplefilter("ignore", ours)
         yield
 

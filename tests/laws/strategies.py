@@ -62,21 +62,8 @@ def table(seed: int, shape: str) -> np.ndarray:
 class Problem:
     """Rows, a kernel, the slab's parameters and weights.
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Numbers of rows in the table; n of them.
-    n_features : int
-    seed, shape : of the table
-    size : float
-        What features are multiplied by.
-    kernel : str
-    width : float
-        gamma where the size is 1.
-    nus : (float, float)
-    epsilon : float
-    weights : tuple of float or None
-        As many as rows, used in turn where they are fewer.
+    `rows` are numbers of rows in the table of `seed` and `shape`; features are multiplied by `size`; `width` is gamma
+    where the size is 1; weights are used in turn where they are fewer than the rows.
     """
 
     rows: tuple[int, ...]
@@ -208,9 +195,8 @@ def row_numbers(least: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
 
 
 sizes = st.sampled_from([1.0, 1e-3, 1e3, 1e-8, 1e8, 0.3])
-weights = st.none() | st.lists(st.sampled_from([1.0, 2.0, 0.0, 0.5, 3.0, 0.3, 1e-3, 1e3]), min_size=1, max_size=7).map(
-    tuple
-)
+some_weights = st.sampled_from([1.0, 2.0, 0.0, 0.5, 3.0, 0.3, 1e-3, 1e3])
+weights = st.none() | st.lists(some_weights, min_size=1, max_size=7).map(tuple)
 nus = st.sampled_from([(0.2, 0.1), (0.1, 0.01), (0.5, 0.45), (0.25, 0.25), (0.02, 0.6)]) | st.tuples(
     st.floats(0.01, 0.5), st.floats(0.01, 0.45)
 )

@@ -39,24 +39,13 @@ SOLVERS = {"small": small, "float32": general(None), "float64": general(np.float
 
 
 # K of rank one has no curvature along what conjugate gradients have left of a residual.
-rank_one = Problem(
-    rows=(31, 112, 4, 86, 3, 100, 23, 5),
-    n_features=1,
-    seed=571,
-    shape="near copies",
-    size=1e8,
-    kernel="hellinger",
-    nus=(0.1, 0.01),
-)
+of_one_rank = {"n_features": 1, "seed": 571, "shape": "near copies", "size": 1e8, "kernel": "hellinger"}
+rank_one = Problem(rows=(31, 112, 4, 86, 3, 100, 23, 5), nus=(0.1, 0.01), **of_one_rank)
+named, tols, once = drawn(kernels=strategies.NAMED), st.sampled_from([1e-3, 1e-6]), {"problem": rank_one, "tol": 1e-3}
 
 
 @pytest.mark.slow
-@law(
-    drawn(kernels=strategies.NAMED),
-    st.sampled_from([1e-3, 1e-6]),
-    examples=25,
-    broken_by=[{"problem": rank_one, "tol": 1e-3}],
-)
+@law(named, tols, examples=25, broken_by=[once])
 def test_every_way_to_the_optimum_ends_at_the_same_scores_with_a_true_gap(problem: Problem, tol: float) -> None:
     weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
     here = weights > 0
@@ -92,14 +81,11 @@ def test_a_score_is_the_sum_over_support_vectors(problem: Problem) -> None:
     np.testing.assert_allclose(model.project(problem.asked(problem.new)), expected.astype(float), rtol=0, atol=known)
 
 
+one_plane = drawn(kernels=strategies.KERNELS, epsilons=(0.0,), shapes=("cloud", "clusters", "outlier"))
+
+
 @pytest.mark.slow
-@law(
-    drawn(kernels=strategies.KERNELS, epsilons=(0.0,), shapes=("cloud", "clusters", "outlier")),
-    many,
-    st.sampled_from([1e-3, 1.0, 1000.0]),
-    st.sampled_from([1e-3, 1e-7]),
-    examples=4,
-)
+@law(one_plane, many, st.sampled_from([1e-3, 1.0, 1000.0]), st.sampled_from([1e-3, 1e-7]), examples=4)
 def test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision(
     problem: Problem, count: int, megabytes: float, tol: float
 ) -> None:

@@ -14,36 +14,24 @@ from law import attempted, law, only_our_warnings
 from sklearn.base import clone
 from strategies import FAMILY, Problem, drawn
 
-from slabsvm import (
-    SVDD,
-    ConformalDetector,
-    OneClassSlabSVM,
-    OneClassSVM,
-    files,
-    p_values,
-)
+from slabsvm import SVDD, ConformalDetector, OneClassSlabSVM, OneClassSVM, files, p_values
 from slabsvm.conformal.p_values import ranked
 
 pytestmark = pytest.mark.numeric
 
-parameters = st.fixed_dictionaries(
-    {},
-    optional={
-        "calibration": st.sampled_from(["training", "auto"]),
-        "ranking": st.sampled_from(["two-sided", "centre"]),
-    },
-)
+calibrations, rankings = st.sampled_from(["training", "auto"]), st.sampled_from(["two-sided", "centre"])
+parameters = st.fixed_dictionaries({}, optional={"calibration": calibrations, "ranking": rankings})
+named = drawn(kernels=strategies.NAMED)
 
 
 def learned(problem: Problem, model: Any, chosen: dict[str, Any]) -> Any:
     chosen = {name: value for name, value in chosen.items() if name != "ranking" or model is OneClassSlabSVM}
-    return attempted(
-        lambda: model(**problem.kernel_of(model), **chosen).fit(problem.X, sample_weight=problem.sample_weight)
-    )
+    one = model(**problem.kernel_of(model), **chosen)
+    return attempted(lambda: one.fit(problem.X, sample_weight=problem.sample_weight))
 
 
 @pytest.mark.slow
-@law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), parameters, examples=40)
+@law(named, st.sampled_from(FAMILY), parameters, examples=40)
 def test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign(
     problem: Problem, model: Any, chosen: dict[str, Any]
 ) -> None:
@@ -73,7 +61,7 @@ def test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign(
 
 
 @pytest.mark.slow
-@law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), st.integers(0, 9), examples=30)
+@law(named, st.sampled_from(FAMILY), st.integers(0, 9), examples=30)
 def test_rows_that_are_held_out_score_as_new_rows_and_set_the_threshold_and_p_values(
     problem: Problem, model: Any, seed: int
 ) -> None:
@@ -86,11 +74,8 @@ def test_rows_that_are_held_out_score_as_new_rows_and_set_the_threshold_and_p_va
     known = np.isfinite(one.calibration_scores_)
     assert 0 < known.sum() <= (weights > 0).sum() / 2
     # What was not learned has no part in the model, and scores as a new row does.
-    other = attempted(
-        lambda: model(**problem.kernel_of(model), calibration="training").fit(
-            problem.X, sample_weight=np.where(known, 0.0, weights)
-        )
-    )
+    training, others = model(**problem.kernel_of(model), calibration="training"), np.where(known, 0.0, weights)
+    other = attempted(lambda: training.fit(problem.X, sample_weight=others))
     assert not isinstance(other, str), other
     # Where w is 0 scores are rounding.
     if getattr(other, "status_", "") == "degenerate":
@@ -111,7 +96,7 @@ def test_rows_that_are_held_out_score_as_new_rows_and_set_the_threshold_and_p_va
 
 
 @pytest.mark.slow
-@law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), parameters, examples=30)
+@law(named, st.sampled_from(FAMILY), parameters, examples=30)
 def test_a_model_from_a_file_answers_what_the_one_did_that_was_saved(
     problem: Problem, model: Any, chosen: dict[str, Any]
 ) -> None:
@@ -149,12 +134,11 @@ def test_of_exchangeable_scores_no_more_have_a_small_p_value_than_it_says(values
         assert np.mean(p <= alpha) <= alpha + 1e-12
 
 
+a_dozen = drawn(least=12, kernels=("rbf", "linear"), sizes=st.just(1.0), weights=st.none())
+
+
 @pytest.mark.slow
-@law(
-    drawn(least=12, kernels=("rbf", "linear"), sizes=st.just(1.0), weights=st.none()),
-    st.sampled_from([OneClassSlabSVM, OneClassSVM, SVDD]),
-    examples=15,
-)
+@law(a_dozen, st.sampled_from([OneClassSlabSVM, OneClassSVM, SVDD]), examples=15)
 def test_the_p_values_of_a_calibrated_detector_count_its_calibration_scores(problem: Problem, model: Any) -> None:
     calibrated = attempted(lambda: ConformalDetector(model(**problem.of_kernel), random_state=0).fit(problem.X))
     if isinstance(calibrated, str) or calibrated.out_of_reach_:

@@ -62,15 +62,8 @@ def assert_certified(problem: Problem, model: Any, *, float32: bool = False) -> 
         assert gap <= tolerances.converged(problem, model)
 
 
-nearly_no_slab = Problem(
-    rows=(0, 45, 45, 46, 59, 72, 109, 127),
-    n_features=1,
-    seed=46,
-    size=1000.0,
-    kernel="precomputed",
-    nus=(0.5, 0.45),
-    epsilon=0.2,
-)
+given = {"n_features": 1, "seed": 46, "size": 1000.0, "kernel": "precomputed"}
+nearly_no_slab = Problem(rows=(0, 45, 45, 46, 59, 72, 109, 127), nus=(0.5, 0.45), epsilon=0.2, **given)
 
 
 @pytest.mark.slow

@@ -22,9 +22,7 @@ IN_WORDS = re.compile(
 )
 REFUSED = "positive semidefinite"
 powers = st.integers(-150, 150).map(lambda power: 10.0**power)
-some_weights = st.none() | st.lists(st.integers(-150, 150).map(lambda power: 10.0**power), min_size=1, max_size=7).map(
-    tuple
-)
+some_weights = st.none() | st.lists(powers, min_size=1, max_size=7).map(tuple)
 
 
 def refused_in_words(fit: Any) -> Any:
@@ -59,12 +57,10 @@ def test_every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words(prob
         assert not np.isnan(far).any()
 
 
-@law(
-    drawn(least=3, most=14, kernels=("precomputed",), weights=st.none(), sizes=st.just(1.0)),
-    st.floats(-16.0, 0.0),
-    st.integers(0, 100),
-    examples=60,
-)
+matrices = drawn(least=3, most=14, kernels=("precomputed",), weights=st.none(), sizes=st.just(1.0))
+
+
+@law(matrices, st.floats(-16.0, 0.0), st.integers(0, 100), examples=60)
 def test_an_indefinite_matrix_is_refused_or_its_certificate_is_true(problem: Problem, power: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     K = problem.given / np.abs(problem.given).max()

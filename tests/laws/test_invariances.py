@@ -59,16 +59,15 @@ def test_the_order_of_rows_changes_no_bit(problem: Problem, model: Any, random: 
     assert_equal_to_the_last_bit(one, other, problem, order)
 
 
+of_one_feature = Problem(rows=(0, 1, 2), n_features=1, weights=(1.0, 1e-3))
+BROKEN = [
+    {"problem": of_two_weights, "model": OneClassSlabSVM},
+    {"problem": of_one_feature, "model": KernelPCADetector},
+]
+
+
 @pytest.mark.slow
-@law(
-    drawn(kernels=of_rows),
-    st.sampled_from(FAMILY),
-    examples=40,
-    broken_by=[
-        {"problem": of_two_weights, "model": OneClassSlabSVM},
-        {"problem": Problem(rows=(0, 1, 2), n_features=1, weights=(1.0, 1e-3)), "model": KernelPCADetector},
-    ],
-)
+@law(drawn(kernels=of_rows), st.sampled_from(FAMILY), examples=40, broken_by=BROKEN)
 def test_rows_given_twice_at_half_their_weights_teach_the_same_to_the_last_bit(problem: Problem, model: Any) -> None:
     # Where one of them is left out, the other stays. Copies are neighbours of each other.
     assume(model is not NeighboursDetector)
@@ -117,9 +116,8 @@ def test_a_kernel_matrix_times_a_power_of_four_gives_scores_times_it_to_the_last
     for calibration in ("training", "auto"):
         with only_our_warnings():
             one = problem.slab(calibration=calibration)
-            other = OneClassSlabSVM(**problem.parameters, calibration=calibration).fit(
-                unit * problem.given, sample_weight=problem.sample_weight
-            )
+            other = OneClassSlabSVM(**problem.parameters, calibration=calibration)
+            other.fit(unit * problem.given, sample_weight=problem.sample_weight)
         asked = problem.asked(problem.new)
         np.testing.assert_array_equal(other.project(unit * asked), unit * one.project(asked))
         assert other.rho_lower_ == unit * one.rho_lower_
@@ -133,9 +131,8 @@ units = st.floats(1e-3, 1e3) | st.sampled_from([1e-40, 1e-20, 1e20, 1e40])
 def test_a_kernel_matrix_times_a_number_gives_scores_times_it(problem: Problem, unit: float) -> None:
     with only_our_warnings():
         one = problem.slab(**plainly)
-        other = OneClassSlabSVM(**(problem.parameters | plainly)).fit(
-            unit * problem.given, sample_weight=problem.sample_weight
-        )
+        other = OneClassSlabSVM(**(problem.parameters | plainly))
+        other.fit(unit * problem.given, sample_weight=problem.sample_weight)
     asked = problem.asked(problem.new)
     tolerances.assert_same_slab(problem, one, other, asked, unit * asked, unit=unit)
 
@@ -145,14 +142,8 @@ def test_the_unit_of_features_is_that_of_the_kernel_or_of_the_root_of_gamma(prob
     other = replace(problem, size=problem.size * unit)
     powers = {"rbf": 0, "linear": 2}
     with only_our_warnings():
-        tolerances.assert_same_slab(
-            problem,
-            problem.slab(**plainly),
-            other.slab(**plainly),
-            problem.new,
-            other.new,
-            unit=unit ** powers.get(problem.kernel, 1),
-        )
+        slabs, unit = (problem.slab(**plainly), other.slab(**plainly)), unit ** powers.get(problem.kernel, 1)
+        tolerances.assert_same_slab(problem, *slabs, problem.new, other.new, unit=unit)
 
 
 @law(drawn(kernels=of_rows), st.randoms(use_true_random=False), examples=30)
@@ -160,9 +151,8 @@ def test_the_order_of_features_does_not_matter(problem: Problem, random: Any) ->
     order = random.sample(range(problem.n_features), problem.n_features)
     with only_our_warnings():
         one = problem.slab(**plainly)
-        other = OneClassSlabSVM(**(problem.parameters | plainly)).fit(
-            problem.X[:, order], sample_weight=problem.sample_weight
-        )
+        other = OneClassSlabSVM(**(problem.parameters | plainly))
+        other.fit(problem.X[:, order], sample_weight=problem.sample_weight)
     tolerances.assert_same_slab(problem, one, other, problem.new, problem.new[:, order])
 
 

@@ -76,12 +76,8 @@ def test_known_samples_are_unknown_at_the_rate_that_was_asked_for(classifier):
 def symmetric_p_values(model: OpenSetClassifier, X, y, new, own: str) -> np.ndarray:
     """Return p-values of new rows of a class by an order that treats them and held-out rows alike, from definitions."""
     classes, classifier = list(model.classes_), model.classifier_
-    held, truth = [], []
-    for label, one in zip(classes, model.models_, strict=True):
-        rows = X[y == label]
-        held.append(rows[one.held_out_])
-        truth += [classes.index(label)] * len(held[-1])
-    held, truth = np.concatenate(held), np.array(truth)
+    held = [X[y == label][one.held_out_] for label, one in zip(classes, model.models_, strict=True)]
+    held, truth = np.concatenate(held), np.repeat(np.arange(len(classes)), [len(rows) for rows in held])
     scored = [one.estimator_ for one in model.models_]
     found = []
     for row in new:
@@ -116,12 +112,11 @@ def test_a_p_value_is_at_least_that_of_an_order_that_treats_held_out_rows_and_th
 # Both reject
 
 
+SURE = [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()]
+
+
 @pytest.mark.warns("of the calibration samples out of the kernel's reach", cases=["8.0"])
-@pytest.mark.parametrize(
-    "classifier",
-    [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()],
-    ids=lambda one: type(one).__name__,
-)
+@pytest.mark.parametrize("classifier", SURE, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("gamma", ["scale", 8.0])
 def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(classifier, gamma, known):
     model = OpenSetClassifier(OneClassSlabSVM(gamma=gamma), classifier=classifier).fit(*known)
@@ -260,12 +255,9 @@ def test_weights_reach_the_classifier_and_count_in_calibration(known):
     weights = np.random.default_rng(2).integers(0, 4, len(X)).astype(float)
     make = OpenSetClassifier(OneClassSVM(), classifier=LogisticRegression())
     model = clone(make).fit(X, y, sample_weight=weights)
-    learned, held = [], []
-    for label, one in zip("abc", model.models_, strict=True):
-        own = np.flatnonzero((y == label) & (weights > 0))
-        learned.append(np.delete(own, one.held_out_))
-        held.append(own[one.held_out_])
-    learned, held = np.concatenate(learned), np.concatenate(held)
+    own = [np.flatnonzero((y == label) & (weights > 0)) for label in "abc"]
+    held = np.concatenate([rows[one.held_out_] for rows, one in zip(own, model.models_, strict=True)])
+    learned = np.setdiff1d(np.concatenate(own), held)
     alone = LogisticRegression().fit(X[learned], y[learned], sample_weight=weights[learned])
     np.testing.assert_array_equal(model.classifier_.coef_, alone.coef_)
     assert model.rule_.held_out.count == weights[held].sum()

@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import joblib
@@ -170,12 +171,9 @@ def test_nonsense_is_refused_with_the_reason(parameters, change, said, known):
 
 def test_rows_that_do_not_fit_are_refused(known):
     classifier = OpenSetClassifier().fit(*known)
-    with pytest.raises(ValueError, match="3 features"):
-        classifier.predict(np.ones((2, 3)))
-    with pytest.raises(ValueError, match="NaN"):
-        classifier.predict([[np.nan, 0.0]])
-    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
-        classifier.predict(np.empty((0, 2)))
+    for rows, said in ((np.ones((2, 3)), "3 features"), ([[np.nan, 0.0]], "NaN"), (np.empty((0, 2)), "0 sample")):
+        with pytest.raises(ValueError, match=said):
+            classifier.predict(rows)
 
 
 @pytest.mark.warns("a model whose fit warned")
@@ -270,9 +268,7 @@ def test_sparse_rows_and_frames_are_taken(classifier, known):
     X, y = known
     make = OpenSetClassifier(OneClassSVM(), classifier=classifier)
     base = clone(make).fit(X, y)
-    frames = [
-        lambda rows, frame=frame: frame(dict(zip("uv", rows.T, strict=True))) for frame in (pd.DataFrame, pl.DataFrame)
-    ]
+    frames = partial(pd.DataFrame, columns=["u", "v"]), partial(pl.DataFrame, schema=["u", "v"])
     for kind in (sp.csr_matrix, sp.csc_array, *frames):
         other = clone(make).fit(kind(X), pd.Series(y))
         np.testing.assert_allclose(other.decisions(kind(X)), base.decisions(X), atol=1e-6)
@@ -298,10 +294,8 @@ def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, model, know
 @pytest.fixture(name="cluster", scope="module")
 def local_cluster():
     distributed = pytest.importorskip("distributed", reason="needs the extra: pip install 'slabsvm[dask]'")
-    with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    how = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(2, **how) as cluster, distributed.Client(cluster) as client:
         yield client
 
 

@@ -15,11 +15,8 @@ from sklearn.preprocessing import MinMaxScaler
 import libsvm
 from slabsvm import OneClassSVM
 
-pytestmark = [
-    pytest.mark.numeric,
-    # nu = .9 leaves most rows outside, of which models warn; with training calibration that is asked for.
-    pytest.mark.filterwarnings("ignore::slabsvm.FitWarning"),
-]
+# nu = .9 leaves most rows outside, of which models warn; with training calibration that is asked for.
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")]
 DATA = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "heart_scale": None}
 NUS = (0.05, 0.1, 0.5, 0.9)
 # libsvm's default, and one that leaves its kernel values in float32 as what limits it.

@@ -33,11 +33,8 @@ from sklearn.datasets import load_iris
 
 from slabsvm import OneClassSlabSVM, OneClassSVM
 
-pytestmark = [
-    pytest.mark.numeric,
-    # Six rows are few: that most of them are support vectors is said, and is not the question here.
-    pytest.mark.filterwarnings("ignore::slabsvm.FitWarning"),
-]
+# Six rows are few: that most of them are support vectors is said, and is not the question here.
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")]
 
 TIGHT = 1e-12
 SIX = np.array([[-2, -1], [-1, -1], [-1, -2], [1, 1], [1, 2], [2, 1]], dtype=float)
@@ -84,10 +81,8 @@ def test_new_rows_of_two_clouds_are_accepted_and_others_rejected(nus, calibratio
 
     learned, new, strangers = clouds(100), clouds(100), rng.uniform(-4, 4, size=(200, 2))
     strangers = strangers[np.abs(np.abs(strangers).max(axis=1) - 2) > 1.5]
-    model = (OneClassSlabSVM(nu_lower=0.1, **nus) if nus else OneClassSVM(nu=0.1)).set_params(
-        gamma=0.1, calibration=calibration
-    )
-    model.fit(learned)
+    model = OneClassSlabSVM(nu_lower=0.1, **nus) if nus else OneClassSVM(nu=0.1)
+    model.set_params(gamma=0.1, calibration=calibration).fit(learned)
     # Their test asks for more than .9 of forty rows where nu is .1, which their data grant; nu does for each draw.
     nominal = 1 - 0.1 - sum(nus.values())
     assert (model.predict(new) == 1).mean() > nominal - 3 * np.sqrt(nominal * (1 - nominal) / len(new))

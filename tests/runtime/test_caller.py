@@ -8,13 +8,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 import problems
-from slabsvm import (
-    ConformalDetector,
-    FitWarning,
-    OneClassSlabSVM,
-    OneClassSVM,
-    OpenSetClassifier,
-)
+from slabsvm import ConformalDetector, FitWarning, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
 from slabsvm.runtime.caller import silenced, warn
 
 X = np.random.default_rng(0).normal(size=(150, 2))
@@ -27,15 +21,12 @@ def told_by(action):
     return told
 
 
-@pytest.mark.parametrize(
-    "search",
-    [
-        GridSearchCV(OneClassSlabSVM(), {"gamma": [100.0]}, scoring=lambda model, *_: model.offset_, refit=False, cv=2),
-        ConformalDetector(OneClassSVM(max_iter=1, tol=1e-12)),
-        OpenSetClassifier(OneClassSVM(max_iter=1, tol=1e-12)),
-    ],
-    ids=lambda search: type(search).__name__,
-)
+GAMMA, STOPPED = {"gamma": [100.0]}, OneClassSVM(max_iter=1, tol=1e-12)
+SEARCHES = [GridSearchCV(OneClassSlabSVM(), GAMMA, scoring=lambda model, *_: model.offset_, refit=False, cv=2)]
+SEARCHES += [ConformalDetector(STOPPED), OpenSetClassifier(STOPPED)]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
 def test_what_is_fitted_inside_points_to_the_callers_line(search):
     told = told_by(lambda: search.fit(X, np.arange(len(X)) % 2))
     assert told

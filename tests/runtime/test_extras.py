@@ -42,17 +42,11 @@ def projected(folder):
     to_onnx(make_pipeline(GaussianRandomProjection(2, random_state=0), OneClassSlabSVM()).fit(X))
 
 
-NEEDS = [
-    ("plots", "matplotlib", drawn),
-    ("tables", "pandas", read("rows.csv")),
-    ("parquet", "pyarrow", read("rows.parquet")),
-    ("xlsx", "openpyxl", read("rows.xlsx")),
-    ("files", "skops", lambda folder: save(OneClassSlabSVM(), folder / "model.skops")),
-    ("onnx", "onnx", lambda _: to_onnx(OneClassSlabSVM().fit(X))),
-    ("onnx", "skl2onnx", projected),
-    ("command", "click", lambda _: main()),
-    ("command", "rich", lambda _: main()),
-]
+NEEDS = [("plots", "matplotlib", drawn), ("tables", "pandas", read("rows.csv"))]
+NEEDS += [("parquet", "pyarrow", read("rows.parquet")), ("xlsx", "openpyxl", read("rows.xlsx"))]
+NEEDS += [("files", "skops", lambda folder: save(OneClassSlabSVM(), folder / "model.skops"))]
+NEEDS += [("onnx", "onnx", lambda _: to_onnx(OneClassSlabSVM().fit(X))), ("onnx", "skl2onnx", projected)]
+NEEDS += [("command", "click", lambda _: main()), ("command", "rich", lambda _: main())]
 
 
 def hide(library, monkeypatch):

@@ -12,13 +12,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import problems
-from slabsvm import (
-    SVDD,
-    KernelDensityDetector,
-    KernelPCADetector,
-    NeighboursDetector,
-    OneClassSlabSVM,
-)
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM
 from slabsvm.gram.computed import TILE, TILE_COLUMNS, Computed
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -34,9 +28,8 @@ def test_tiles_are_the_block(kernel, n_threads):
     expected = formula(X[rows], X[columns])
     # A value is a sum of a few terms of its own size, but for an RBF exponent, which is one of terms of |x|^2.
     allowed = 32 * np.finfo(float).eps * (1.0 + (X**2).sum(axis=1).max())
-    np.testing.assert_allclose(
-        Computed(instance, X, n_threads).block(rows, columns), expected, rtol=allowed, atol=allowed
-    )
+    found = Computed(instance, X, n_threads).block(rows, columns)
+    np.testing.assert_allclose(found, expected, rtol=allowed, atol=allowed)
 
 
 @pytest.mark.slow
@@ -54,20 +47,12 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
             np.testing.assert_array_equal(one, other)
 
 
+MODELS = [OneClassSlabSVM(kernel="precomputed"), OneClassSlabSVM(gamma=3.0), SVDD(), KernelPCADetector()]
+MODELS += [KernelPCADetector(n_components=2, calibration="training"), KernelDensityDetector(), NeighboursDetector()]
+
+
 @pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["OneClassSlabSVM(gamma=3.0)"])
-@pytest.mark.parametrize(
-    "model",
-    [
-        OneClassSlabSVM(kernel="precomputed"),
-        OneClassSlabSVM(gamma=3.0),
-        SVDD(),
-        KernelPCADetector(),
-        KernelPCADetector(n_components=2, calibration="training"),
-        KernelDensityDetector(),
-        NeighboursDetector(),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_number_of_threads_of_blas_does_not_matter_to_the_last_bit(model):
     # At gamma 3 all 1100 samples are free: a face that is factored in float32. All components of kernel PCA take m^3
     # operations, in which BLAS's threads would show at any size.
@@ -95,11 +80,8 @@ def inside() -> set[int]:
 def test_blas_has_one_thread_inside_whichever_threads_set_its_number_before():
     with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
         limits = first.submit(threadpool_limits, 2, "blas").result()
-        for run in (
-            lambda task: task(),
-            lambda task: second.submit(task).result(),
-            lambda task: first.submit(task).result(),
-        ):
+        others = [lambda task, thread=thread: thread.submit(task).result() for thread in (second, first)]
+        for run in (lambda task: task(), *others):
             assert run(blas_threads) == {2}
             assert run(inside) == {1}
             assert run(blas_threads) == {2}

@@ -43,13 +43,11 @@ def moving(counts):
     return sum(counts[way] for way in ("at_once", "handed_on", "stepwise", "again", "refitted"))
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(seed, marks=[] if seed < N_OF_EACH_KIND * len(KINDS) else pytest.mark.slow)
-        for seed in range(N_DRAWN)
-    ],
-)
+FIRST = N_OF_EACH_KIND * len(KINDS)
+SEEDS = [*range(FIRST), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(FIRST, N_DRAWN))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_scores_without_rows_copies_or_groups_are_those_of_refits(seed):
     program = drawn(seed)
     # Of one feature K is singular to rounding, and scores are as near as the gaps say.

@@ -25,16 +25,9 @@ def parts_of(n_rows):
     """Two numbers that go together, a category, a boolean, a constant, and a number with gaps."""
     generator = np.random.default_rng(0)
     size = generator.normal(size=n_rows)
-    table = pd.DataFrame(
-        {
-            "width": 10 + size,
-            "weight": 50 + 5 * size + generator.normal(size=n_rows),
-            "finish": generator.choice(["matt", "gloss", "raw"], n_rows),
-            "coated": generator.random(n_rows) < 0.5,
-            "line": "A",
-            "note": generator.normal(size=n_rows),
-        }
-    )
+    table = pd.DataFrame({"width": 10 + size, "weight": 50 + 5 * size + generator.normal(size=n_rows)})
+    table["finish"] = generator.choice(["matt", "gloss", "raw"], n_rows)
+    table = table.assign(coated=generator.random(n_rows) < 0.5, line="A", note=generator.normal(size=n_rows))
     table.loc[::10, "note"] = np.nan
     return table
 
@@ -164,15 +157,10 @@ BAD = {
         ("gaps", "abc"),
     ),
     "no time": (
-        ["2024-01-05", "2024-01-07"] * 14 + ["2024-01-09", "soon"],
-        "Row 30, column 'c': 'soon' stands among times",
+        *(["2024-01-05", "2024-01-07"] * 14 + ["2024-01-09", "soon"], "Row 30, column 'c': 'soon' stands among times"),
         ("gaps", "soon"),
     ),
-    "unclear commas": (
-        ["1,234", "5,678"] * 15,
-        "'1,234' may mean 1234 or 1.234, and no other column tells which",
-        ("decimal", ","),
-    ),
+    "unclear commas": (["1,234", "5,678"] * 15, "may mean 1234 or 1.234, and no other column tells", ("decimal", ",")),
     "infinite": ([1.0, -np.inf] + [2.0] * 28, "Row 2, column 'c': it is infinite", ("gaps", "-inf")),
     "two kinds": ([1.0, "x", 2.0] * 10, "'x' stands among numbers (and 9 more such cells)", ("gaps", "x")),
     "complex": ([1j] * 30, "Complex data not supported", None),
@@ -325,8 +313,7 @@ def test_shares_are_added_up_by_column_and_strangeness_belongs_to_the_strange_ce
     summed = encoder.by_column(shares, found.strange)
     np.testing.assert_allclose(summed.sum(axis=1), shares.sum(axis=1), rtol=1e-15)
     # width, weight, finish (three coordinates), coated, line (none), note (two): the last one is strangeness.
-    plain = shares @ np.array([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], *[[0, 0, 1, 0, 0, 0]] * 3, [0, 0, 0, 1, 0, 0],
-                               *[[0, 0, 0, 0, 0, 1]] * 2, [0] * 6])  # fmt: skip
+    plain = shares[:, :8] @ np.eye(6)[[0, 1, 2, 2, 2, 3, 5, 5]]
     np.testing.assert_allclose(summed[0], plain[0] + 8 / 6, rtol=1e-15)
     np.testing.assert_allclose(summed[1], plain[1] + [0, 0, 17, 0, 0, 0], rtol=1e-15)
     np.testing.assert_allclose(summed[2], plain[2] + [0, 0, 13, 0, 13, 0], rtol=1e-15)

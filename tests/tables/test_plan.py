@@ -131,31 +131,18 @@ def test_what_cannot_be_a_time_is_told():
 
 def awkward():
     draw = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "part_id": np.arange(N) + 1000,
-            "time": DAYS.strftime("%d.%m.%Y %H:%M"),
-            "width": [f"{value:.2f}".replace(".", ",") for value in draw.normal(10, 1, N)],
-            "weight": [*draw.normal(50, 3, N - 1).round(1).astype(str), "err"],
-            "note": [f"seen by operator {n}" for n in range(N)],
-            "empty": None,
-            "line": "A",
-        }
-    )
+    table = pd.DataFrame({"part_id": np.arange(N) + 1000, "time": DAYS.strftime("%d.%m.%Y %H:%M")})
+    table["width"] = [f"{value:.2f}".replace(".", ",") for value in draw.normal(10, 1, N)]
+    table["weight"] = [*draw.normal(50, 3, N - 1).round(1).astype(str), "err"]
+    return table.assign(note=[f"seen by operator {n}" for n in range(N)], empty=None, line="A")
 
 
 def test_the_plan_is_a_line_for_each_column_and_says_what_is_wrong():
     found = TableEncoder().planned(awkward())
     kinds = {line[0]: line[1] for line in found.lines()}
-    assert kinds == {
-        "part_id": "identifier",
-        "time": "time",
-        "width": "number as 1234,5",
-        "weight": "?",
-        "note": "text",
-        "empty": "empty",
-        "line": "constant",
-    }
+    numbers = {"width": "number as 1234,5", "weight": "?"}
+    others = {"note": "text", "empty": "empty", "line": "constant"}
+    assert kinds == {"part_id": "identifier", "time": "time", **numbers, **others}
     assert [error.remedy for error in found.errors] == [("gaps", "err")]
     assert found.identifier() == "part_id"
 
@@ -179,9 +166,8 @@ def test_a_frame_a_file_and_polars_are_taken_alike():
     expected = encoder.transform(table)
     for other in (pd.read_csv(io.StringIO(table.to_csv(index=False))), pl.from_pandas(table)):
         again = TableEncoder(gaps=["err"]).fit(other)
-        assert [column.described().kind for column in again.columns_] == [
-            column.described().kind for column in encoder.columns_
-        ]
+        kinds, learned = ([one.described().kind for one in found.columns_] for found in (again, encoder))
+        assert kinds == learned
         np.testing.assert_array_equal(again.transform(other), expected)
         np.testing.assert_array_equal(encoder.transform(other), expected)
 
@@ -193,10 +179,7 @@ def test_days_of_a_calendar_are_told_from_months_by_any_that_are_no_month():
 
 def test_digits_of_every_script_tell_a_time():
     days = [f"2024-01-{day:02}" for day in range(1, 31)] * 2
-    arabic = [
-        day.translate(str.maketrans("0123456789", "\u0660\u0661\u0662\u0663\u0664\u0665\u0666\u0667\u0668\u0669"))
-        for day in days
-    ]
+    arabic = ["".join(chr(0x0660 + int(one)) if one.isdigit() else one for one in day) for day in days]
     elsewhere = [TableEncoder(times=["elapsed"]).fit_transform(pd.DataFrame({"day": text})) for text in (days, arabic)]
     np.testing.assert_array_equal(*elsewhere)
     assert len(np.unique(elsewhere[0][:, 0])) == 30
@@ -225,19 +208,13 @@ def numbers_of(texts, beside, **how):
     return TableEncoder(**how).fit_transform(table)[:, 1]
 
 
-@pytest.mark.parametrize(
-    ("texts", "beside", "how", "number"),
-    [
-        (THOUSANDS, ",", {}, 11073),
-        (THOUSANDS, ".", {}, 11.073),
-        (THOUSANDS, "", {"decimal": ","}, 11073),
-        (THOUSANDS, ",", {"decimal": "."}, 11.073),
-        (ENGLISH, ".", {}, 11073),
-        (ENGLISH, ",", {}, 11.073),
-        (ENGLISH, "", {"decimal": "."}, 11073),
-        (ENGLISH, "", {"decimal": ","}, 11.073),
-    ],
-)
+COMMA, POINT = {"decimal": ","}, {"decimal": "."}
+READ_AS = [(THOUSANDS, ",", {}, 11073), (THOUSANDS, ".", {}, 11.073), (THOUSANDS, "", COMMA, 11073)]
+READ_AS += [(THOUSANDS, ",", POINT, 11.073), (ENGLISH, ".", {}, 11073), (ENGLISH, ",", {}, 11.073)]
+READ_AS += [(ENGLISH, "", POINT, 11073), (ENGLISH, "", COMMA, 11.073)]
+
+
+@pytest.mark.parametrize(("texts", "beside", "how", "number"), READ_AS)
 def test_marks_between_thousands_are_told_by_the_other_columns_or_by_a_parameter(texts, beside, how, number):
     divisor = 1000 if number < 1000 else 1
     np.testing.assert_allclose(numbers_of(texts, beside, **how)[:3], [11073 / divisor, 980, 1250 / divisor])
@@ -370,29 +347,26 @@ def test_unix_times_in_another_unit_than_learned_are_refused():
         encoder.transform(pd.DataFrame({"created": seconds * 1000, "v": np.arange(N)}))
 
 
-def taken_for(values, name="c", **rules):
-    found = column(values, name, **rules)
-    return found.described().kind, found
+HOURS = 3600 * np.arange(60) + 1735689600
+NAMED = {
+    "durations": (["2:47:29", "2:04:50", "1:18:01"] * 20, "c", "number as h:mm:ss"),
+    "durations by their name": (["02:47", "12:04", "23:18"] * 20, "dauer", "number as h:mm"),
+    "longer than a day": (["02:47", "12:04", "47:18"] * 20, "c", "number as h:mm"),
+    "times of day": (["02:47", "12:04", "23:18"] * 20, "c", "time"),
+    "zones": ([f"2025-01-{day:02d}T12:00:00+02:00" for day in range(1, 29)], "c", "time"),
+    "Unix": (HOURS, "ts", "Unix time"),
+    "milliseconds": (1000 * HOURS, "created_at", "Unix time"),
+    "amounts": (HOURS, "amount", "number"),
+    "codes": (["01067", "50667", "80331"] * 20, "zip", "category"),
+    "a 0 among numbers": (["0", "50667", "80331"] * 20, "n", "number"),
+    "percents": (["4.46%", "0.0513", "5 %"] * 20, "c", "percent"),
+}
 
 
-@pytest.mark.parametrize(
-    ("values", "name", "kind"),
-    [
-        (["2:47:29", "2:04:50", "1:18:01"] * 20, "c", "number as h:mm:ss"),
-        (["02:47", "12:04", "23:18"] * 20, "dauer", "number as h:mm"),
-        (["02:47", "12:04", "47:18"] * 20, "c", "number as h:mm"),
-        (["02:47", "12:04", "23:18"] * 20, "c", "time"),
-        ([f"2025-01-{day:02d}T12:00:00+02:00" for day in range(1, 29)], "c", "time"),
-        (np.arange(60) * 3600 + 1735689600, "ts", "Unix time"),
-        (np.arange(60) * 3600_000 + 1735689600000, "created_at", "Unix time"),
-        (np.arange(60) * 3600 + 1735689600, "amount", "number"),
-        (["01067", "50667", "80331"] * 20, "zip", "category"),
-        (["0", "50667", "80331"] * 20, "n", "number"),
-        (["4.46%", "0.0513", "5 %"] * 20, "c", "percent"),
-    ],
-)
-def test_codes_durations_percents_and_moments_of_all_kinds(values, name, kind):
-    assert taken_for(values, name)[0] == kind
+@pytest.mark.parametrize("what", NAMED)
+def test_codes_durations_percents_and_moments_of_all_kinds(what):
+    values, name, kind = NAMED[what]
+    assert column(values, name).described().kind == kind
 
 
 def test_zones_are_told_apart():
@@ -428,59 +402,43 @@ def test_categories_that_differ_by_blanks_or_case_are_one():
 
 @pytest.mark.parametrize("code", [-9999, -999, 999, 99999])
 def test_a_code_for_no_value_is_named(code):
-    values = [code, *np.linspace(18.6, 22.4, 59)]
-    with pytest.warns(
-        UserWarning, match=rf"Column 'c' holds {code}, which is far from all its other numbers.*\(gaps\)"
-    ):
-        TableEncoder().fit(pd.DataFrame({"c": values}))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        TableEncoder(gaps=[str(code)]).fit(pd.DataFrame({"c": values}))
+    table = pd.DataFrame({"c": [code, *np.linspace(18.6, 22.4, 59)]})
+    text = rf"Column 'c' holds {code}, which is far from all its other numbers.*\(gaps\)"
+    with pytest.warns(UserWarning, match=text):
+        TableEncoder().fit(table)
+    with warnings.catch_warnings(action="error"):
+        TableEncoder(gaps=[str(code)]).fit(table)
         TableEncoder().fit(pd.DataFrame({"c": np.linspace(code - 500, code, 60)}))
 
 
-@pytest.mark.parametrize(
-    ("good", "new", "cause"),
-    [
-        (
-            ["1.5", "2.25"],
-            ["1,5", "2,75"],
-            "The decimal mark has changed: numbers are written as 1234,5, and were as 1234.5",
-        ),
-        (["$1.50", "$2.25"], ["€1.50", "€2.75"], r"The unit has changed: it is '€', and was '\$'. Give .* in '\$'"),
-        (["1", "2"], ["1,200", "3"], r"may stand between thousands, or be the decimal one.*Say which .*\(decimal\)"),
-        (["5.2%", "4%"], ["5.2", "4"], "'5.2' has no percent sign.*Write the sign behind it, as in the learned table"),
-        (
-            ["2025-01-05T10:00:00+02:00", "2025-02-06T11:00:00+02:00"],
-            ["2025-01-05T10:00:00"],
-            "the moments that were learned had a zone, and this has none. Write it as before",
-        ),
-        (
-            ["2025-01-05 10:00", "2025-02-06 11:00"],
-            ["05/02/2025 10:00"],
-            "may be 2025-02-05 or 2025-05-02, and the dates that were learned begin with their years",
-        ),
-        (["13/01/2025", "14/02/2025"], ["01/13/2025", "02/14/2025"], "The month comes first in it, and the day did"),
-    ],
-)
-def test_a_table_whose_writing_has_changed_is_told_so(good, new, cause):
+WRITTEN_ANEW = {
+    "The decimal mark has changed: numbers are written as 1234,5, and were as 1234.5": ("1.5|2.25", "1,5|2,75"),
+    r"The unit has changed: it is '€', and was '\$'. Give .* in '\$'": ("$1.50|$2.25", "€1.50|€2.75"),
+    r"may stand between thousands, or be the decimal one.*Say which .*\(decimal\)": ("1|2", "1,200|3"),
+    "'5.2' has no percent sign.*Write the sign behind it, as in the learned table": ("5.2%|4%", "5.2|4"),
+    "the moments that were learned had a zone, and this has none. Write it as before": (
+        *("2025-01-05T10:00:00+02:00|2025-02-06T11:00:00+02:00", "2025-01-05T10:00:00"),
+    ),
+    "may be 2025-02-05 or 2025-05-02, and the dates that were learned begin with their years": (
+        *("2025-01-05 10:00|2025-02-06 11:00", "05/02/2025 10:00"),
+    ),
+    "The month comes first in it, and the day did": ("13/01/2025|14/02/2025", "01/13/2025|02/14/2025"),
+}
+
+
+@pytest.mark.parametrize("cause", WRITTEN_ANEW)
+def test_a_table_whose_writing_has_changed_is_told_so(cause):
+    good, new = (text.split("|") for text in WRITTEN_ANEW[cause])
     encoder = TableEncoder(times=["elapsed"]).fit(pd.DataFrame({"c": good * 20}))
     with pytest.raises(TableError, match=cause):
         encoder.transform(pd.DataFrame({"c": new}))
 
 
 def test_what_is_left_out_is_warned_of():
-    table = pd.DataFrame(
-        {
-            "n": np.arange(N),
-            "note": [f"seen by {n}, at noon" for n in range(N)],
-            "day": pd.period_range("2025-01", periods=N, freq="D"),
-        }
-    )
-    table["list"] = [[n] for n in range(N)]
-    with pytest.warns(
-        UserWarning, match=r"^3 of 4 columns are not learned: note \(text\), day \(.*\), list \(other\)\.$"
-    ):
+    table = pd.DataFrame({"n": np.arange(N), "note": [f"seen by {n}, at noon" for n in range(N)]})
+    table = table.assign(day=pd.period_range("2025-01", periods=N, freq="D"), list=[[n] for n in range(N)])
+    text = r"^3 of 4 columns are not learned: note \(text\), day \(.*\), list \(other\)\.$"
+    with pytest.warns(UserWarning, match=text):
         TableEncoder().fit(table)
 
 
@@ -507,7 +465,6 @@ def test_texts_that_are_read_at_once_are_taken_as_if_they_were_told_apart(what, 
     texts[: 50 * gaps] = None
     table = pd.DataFrame({"c": texts})
     at_once = read_at_once("c", table["c"], Rules())
-    assert at_once is not None
     assert at_once == taken(cells_of(table, places_of(table), "c"), Rules())
 
 

@@ -37,6 +37,13 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
+def done(*arguments: object) -> str:
+    """Run to its end, without an error; return what was said, in one line."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
 def assert_plain_error(result: Result, *parts: str) -> None:
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
@@ -80,21 +87,15 @@ def test_every_command_explains_itself(command):
 
 @pytest.mark.slow
 def test_demo_writes_one_page_that_holds_everything(tmp_path):
-    result = run("demo", "--output", tmp_path / "new" / "folder")
-    assert result.exit_code == 0, result.output
+    said = done("demo", "--output", tmp_path / "new" / "folder")
     page = (tmp_path / "new" / "folder" / "digits.html").read_text()
-    shown = {
-        '<section class="card"': 10,
-        '<svg class="density"': 10,
-        "<polygon": 20,
-        "<polyline": 3,
-        '<a href="#digit-': 10,
-    }
+    shown = {'<section class="card"': 10, '<svg class="density"': 10, '<a href="#digit-': 10}
+    shown |= {"<polygon": 20, "<polyline": 3}
     assert {mark: page.count(mark) for mark in shown} == shown
     assert page.count("data:image/png;base64,") >= 30
     assert_one_page(page, figures=page.count("<img"))
-    assert "median" in result.output
-    assert "digits.html" in result.output
+    assert "median" in said
+    assert "digits.html" in said
     lines = {path.name: len(path.read_text().splitlines()) for path in (tmp_path / "new" / "folder").glob("*.csv")}
     assert lines == {"digits.csv": 1 + 180, "good.csv": 1 + 91, "new.csv": 1 + 899}
 
@@ -102,14 +103,13 @@ def test_demo_writes_one_page_that_holds_everything(tmp_path):
 @pytest.mark.slow
 def test_demo_needs_no_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert run("demo", "--output", tmp_path).exit_code == 0
+    done("demo", "--output", tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(tmp_path, monkeypatch):
-    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
-    assert result.exit_code == 0, result.output
+    done("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
     names = {f"toy.{kind}" for kind in ("jsonl", "csv", "md", "html")}
     names |= {"toy-epsilon.png", "toy-slabs.png", "toy-distances.png"}
     assert {path.name for path in tmp_path.iterdir()} == names
@@ -120,9 +120,7 @@ def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(t
     assert_one_page((tmp_path / "toy.html").read_text(), figures=3)
     (tmp_path / "toy.md").unlink()
     monkeypatch.setattr(toy, "toy_measure", pytest.fail)
-    again = run("reproduce", "toy", "--output", tmp_path, "--no-figures")
-    assert again.exit_code == 0, again.output
-    assert "nothing to compute" in again.output
+    assert "nothing to compute" in done("reproduce", "toy", "--output", tmp_path, "--no-figures")
     assert (tmp_path / "toy.md").exists()
 
 
@@ -130,16 +128,16 @@ def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(t
 @pytest.mark.usefixtures("small_toy")
 def test_results_of_other_code_are_not_used_and_that_is_said(tmp_path):
     (tmp_path / "toy.jsonl").write_text(json.dumps({"kernel": "linear", "version": "0.0.1"}) + "\n")
-    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
-    assert "are of other code or another setting, and are not used" in " ".join(result.output.split())
-    assert "20 fits took" in result.output
+    said = done("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
+    assert "are of other code or another setting, and are not used" in said
+    assert "20 fits took" in said
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_records_that_were_changed_are_computed_again_and_the_report_stays_what_it_was(tmp_path):
     command = ("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
-    assert run(*command).exit_code == 0
+    done(*command)
     journal, report = tmp_path / "toy.jsonl", (tmp_path / "toy.md").read_text()
     lines = journal.read_text().splitlines()
     share = re.search(r'"share_inside": [\d.]+, ', lines[0]).group()
@@ -147,12 +145,11 @@ def test_records_that_were_changed_are_computed_again_and_the_report_stays_what_
         lines[at] = re.sub(r'"share_inside": [\d.]+, ', becomes, lines[at])
     assert share not in lines[0]
     journal.write_text("\n".join([*lines, '{"kernel": ["half a li']))
-    result = run(*command)
-    assert result.exit_code == 0, result.output
-    assert f"Lines 1, 2, 3 and 2 more of {journal}: cut short, or not as written" in " ".join(result.output.split())
-    assert "Going on: 16 of 20 results" in result.output
+    said = done(*command)
+    assert f"Lines 1, 2, 3 and 2 more of {journal}: cut short, or not as written" in said
+    assert "Going on: 16 of 20 results" in said
     assert (tmp_path / "toy.md").read_text() == report
-    assert "nothing to compute" in run(*command).output
+    assert "nothing to compute" in done(*command)
 
 
 @pytest.mark.slow
@@ -165,7 +162,7 @@ def test_links_in_the_output_folder_are_not_written_through(tmp_path):
     for name in names:
         (output / name).symlink_to(other)
     command = ("reproduce", "toy", "--output", output, "--jobs", "1")
-    assert run(*command).exit_code == 0
+    done(*command)
     assert not any((output / name).is_symlink() for name in names)
     assert {path.name for path in output.iterdir()} == {*names, "toy.jsonl"}
     (output / "toy.jsonl").unlink()
@@ -259,16 +256,15 @@ def at_work(output, seconds):
 def test_two_runs_do_not_work_on_one_folder(tmp_path):
     with at_work(tmp_path / "out", 60) as process:
         result = run("reproduce", "toy", "--output", tmp_path / "out")
-        assert_plain_error(
-            result,
-            f"Another run is at work on {tmp_path / 'out'} (process {process.pid}).",
-            "Wait for it to end, or name another folder with --output.",
+        told = (
+            f"Another run is at work on {tmp_path / 'out'} (process {process.pid}). Wait for it to end, or name another"
         )
+        assert_plain_error(result, f"{told} folder with --output.")
         assert_plain_error(run("demo", "--output", tmp_path / "out"), f"(process {process.pid})")
-        assert run("demo", "--output", tmp_path / "other").exit_code == 0
+        done("demo", "--output", tmp_path / "other")
     # It was killed, and left its file.
     assert (tmp_path / "out" / ".slabsvm-run").exists()
-    assert run("demo", "--output", tmp_path / "out").exit_code == 0
+    done("demo", "--output", tmp_path / "out")
     assert not (tmp_path / "out" / ".slabsvm-run").exists()
 
 
@@ -307,8 +303,7 @@ def test_an_interruption_is_answered_without_a_traceback_and_a_second_one_at_onc
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
 def test_ten_runs_that_are_killed_give_the_records_of_one_that_is_not(tmp_path, monkeypatch):
-    whole = run("reproduce", "toy", "--output", tmp_path / "whole", "--jobs", "2", "--no-figures")
-    assert whole.exit_code == 0
+    done("reproduce", "toy", "--output", tmp_path / "whole", "--jobs", "2", "--no-figures")
     append, begun = Journal.append, []
 
     def killed_in_the_middle_of_a_line(journal, record):
@@ -325,7 +320,7 @@ def test_ten_runs_that_are_killed_give_the_records_of_one_that_is_not(tmp_path, 
     codes = [run(*command).exit_code for _ in range(10)]
     assert codes[0] == 130
     monkeypatch.setattr(Journal, "append", append)
-    assert run(*command).exit_code == 0
+    done(*command)
     for name in ("toy.csv", "toy.md"):
         assert (tmp_path / "killed" / name).read_text() == (tmp_path / "whole" / name).read_text()
 
@@ -387,28 +382,22 @@ def test_reproduce_fair_goes_on_where_it_was_killed_and_tells_who_wins(tmp_path,
         assert (len(test), known.sum()) == (26, 1)
         searched.append((cell.method, cell.known))
         mcc = 0.5 + 0.04 * methods.index(cell.method) + 0.001 * paper.LETTERS.index(cell.known)
-        return {
-            **dict.fromkeys(("mcc", "mcc_by_marginals", "mcc_by_swaps", "oracle_mcc", "auroc"), mcc),
-            **{"accepted": 9, "rejected": 1, "candidates_mcc": [mcc] * fair.N_CANDIDATES},
-        }
+        found = dict.fromkeys(("mcc", "mcc_by_marginals", "mcc_by_swaps", "oracle_mcc", "auroc"), mcc)
+        return found | {"accepted": 9, "rejected": 1, "candidates_mcc": [mcc] * fair.N_CANDIDATES}
 
     monkeypatch.setattr(fair, "measure_fair", made_up)
-    stopped = run("reproduce", "fair", "--output", tmp_path, "--jobs", "1")
-    assert stopped.exit_code == 130
-    assert "Stopped. 100 of 234 results are kept" in stopped.output
-    kept, searched[:] = searched[:], []
-    result = run("reproduce", "fair", "--output", tmp_path, "--jobs", "1")
-    assert result.exit_code == 130, "the second hundred"
-    kept, searched[:] = [*kept, *searched], []
-    result = run("reproduce", "fair", "--output", tmp_path, "--jobs", "1")
-    assert result.exit_code == 0, result.output
+    command, kept = ("reproduce", "fair", "--output", tmp_path, "--jobs", "1"), []
+    for hundreds in (1, 2):
+        stopped = run(*command)
+        assert stopped.exit_code == 130
+        assert f"Stopped. {hundreds}00 of 234 results are kept" in stopped.output
+        kept, searched[:] = [*kept, *searched], []
+    assert "The best is the Gaussian mixture; the slab comes 9th of 9." in done(*command)
     assert len({*kept, *searched}) == len(kept) + len(searched) == 234
-    assert "The best is the Gaussian mixture; the slab comes 9th of 9." in " ".join(result.output.split())
     assert_one_page((tmp_path / "fair.html").read_text(), figures=3)
     assert len((tmp_path / "fair.csv").read_text().splitlines()) == 1 + 234
     monkeypatch.setattr(fair, "measure_fair", pytest.fail)
-    again = run("reproduce", "fair", "--output", tmp_path, "--no-figures")
-    assert "nothing to compute" in again.output
+    assert "nothing to compute" in done("reproduce", "fair", "--output", tmp_path, "--no-figures")
 
 
 @pytest.mark.parametrize("command", [["demo"], *(["reproduce", name] for name in EXPERIMENTS)])
@@ -439,15 +428,12 @@ def test_every_extra_that_a_text_says_to_install_is_one():
 
 @pytest.mark.parametrize("experiment", ["letter", "fair", "planes", "openset"])
 def test_letter_without_its_data_says_what_to_do(tmp_path, monkeypatch, experiment):
-    missing = tmp_path / "nowhere"
-    result = run("reproduce", experiment, "--output", tmp_path / "out", "--data", missing)
-    assert_plain_error(result, f"{missing} does not exist")
+    command, missing = ("reproduce", experiment, "--output", tmp_path / "out"), tmp_path / "nowhere"
+    assert_plain_error(run(*command, "--data", missing), f"{missing} does not exist")
     monkeypatch.setenv("SLABSVM_DATA", str(tmp_path))
-    result = run("reproduce", experiment, "--output", tmp_path / "out")
-    assert_plain_error(result, "There is no letter-recognition.data in")
+    assert_plain_error(run(*command), "There is no letter-recognition.data in")
     (tmp_path / "letter-recognition.data").write_text("A,1,2,3\n")
-    result = run("reproduce", experiment, "--output", tmp_path / "out")
-    assert_plain_error(result, "is not the original Letter file: line 1 should be")
+    assert_plain_error(run(*command), "is not the original Letter file: line 1 should be")
 
 
 def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
@@ -470,8 +456,7 @@ def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, 
         ("letter", ["letter-training-heat-maps.png", "letter-training-medians.png"]),
         ("planes", ["planes.png"]),
     ):
-        result = run("reproduce", experiment, "--output", tmp_path, "--jobs", "2")
-        assert result.exit_code == 0, result.output
+        done("reproduce", experiment, "--output", tmp_path, "--jobs", "2")
         assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
         name = {"letter": "letter-training"}.get(experiment, experiment)
         assert "fits reached a relative duality gap of" in (tmp_path / f"{name}.md").read_text()

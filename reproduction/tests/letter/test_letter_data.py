@@ -105,10 +105,7 @@ def test_line_ends_do_not_matter(original, windows):
     ("spoil", "message"),
     [
         (lambda _: b"", "it is empty"),
-        (
-            lambda good: good[: good.index(b"\n", 300_000) + 1],
-            r"it has [\d,]+ of 20,000 rows, so it is cut short",
-        ),
+        (lambda good: good[: good.index(b"\n", 300_000) + 1], r"it has [\d,]+ of 20,000 rows, so it is cut short"),
         (lambda good: good[:-4], "line 20000 should be a letter and 16 numbers"),
         (lambda good: good + good[:100].rsplit(b"\n", 1)[0] + b"\n", "rows where the original has 20,000"),
         (lambda _: b"<html>Not found</html>", "line 1 should be a letter .* but is '<html>"),
@@ -138,15 +135,9 @@ def test_the_download_is_kept_and_not_fetched_again(original, serve, as_archive)
 
 @pytest.mark.slow
 def test_a_bad_source_gives_way_to_the_next(original, serve):
-    address = serve(
-        {
-            "/broken-off": None,
-            "/cut-short": original[:5000],
-            "/other-archive": zipped(b"", name="else"),
-            "/good": original,
-        }
-    )
-    sources = [f"{address}/{page}" for page in ("missing", "broken-off", "cut-short", "other-archive", "good")]
+    pages = {"/broken-off": None, "/cut-short": original[:5000], "/other-archive": zipped(b"", name="else")}
+    address = serve(pages | {"/good": original})
+    sources = [f"{address}{page}" for page in ("/missing", *pages, "/good")]
     assert data.find_letters(sources).read_bytes() == original
 
 
@@ -171,12 +162,8 @@ def encrypted(archive: bytes) -> bytes:
 def test_archives_and_downloads_that_cannot_be_or_have_no_end_are_refused_for_what_they_are(original, serve):
     bomb = zipped(bytes(200_000_000))
     assert len(bomb) < 1_000_000
-    pages = {
-        "/bomb": bomb,
-        "/endless": bytes(data.LARGEST + 1),
-        "/damaged": damaged(zipped(original)),
-        "/encrypted": encrypted(zipped(original)),
-    }
+    pages = {"/bomb": bomb, "/endless": bytes(data.LARGEST + 1)}
+    pages |= {"/damaged": damaged(zipped(original)), "/encrypted": encrypted(zipped(original))}
     address = serve(pages)
     with pytest.raises(DataError) as caught:
         data.find_letters([f"{address}{page}" for page in pages])

@@ -13,14 +13,9 @@ MEASURED = ("auroc", "recall", "expected_recall", "false_acceptance", "fit_secon
 def invented(medians: dict[tuple[str, str], float]) -> list[Record]:
     """Records of all letters, a third of them above the median, and a third below."""
     return [
-        {
-            "method": method,
-            "kernel": None if kernel == printed.NO_KERNEL else kernel,
-            "known": letter,
-            "mcc": value + 0.01 * (number % 3 - 1) * (number < 24),
-            **dict.fromkeys(MEASURED, 0.5),
-            **{"duality_gap": 0.0, "dual_objective": 1.0, "tol": 1e-10},
-        }
+        {"method": method, "kernel": None if kernel == printed.NO_KERNEL else kernel, "known": letter}
+        | {"mcc": value + 0.01 * (number % 3 - 1) * (number < 24), **dict.fromkeys(MEASURED, 0.5)}
+        | {"duality_gap": 0.0, "dual_objective": 1.0, "tol": 1e-10}
         for (method, kernel), value in medians.items()
         for number, letter in enumerate(paper.LETTERS)
     ]

@@ -11,27 +11,10 @@ from slabsvm_reproduction.report import markup
 from slabsvm_reproduction.report.page import page
 from slabsvm_reproduction.report.parts import BAD, BEST, Grid, Picture, Prose, Report
 
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "a|b",
-    "a\\|b",
-    "`a|b`",
-    "``<b>`",
-    "```<b>`",
-    "\\`<b>`",
-    "a`<i>b",
-    "&lt;b&gt;",
-    "*a* **b** _c_ __d__ ~~e~~",
-    "[click](http://example.org) ![seen](http://example.org/x.png)",
-    "[bold red]x[/] [/nothing]",
-    "# heading",
-    "- item",
-    "1. item",
-    "$x$",
-    "a\nb\r\n\n| c |",
-    '" onmouseover="x',
-    "猫",
-]
+HOSTILE = ["<script>alert(1)</script>", "a|b", "a\\|b", "`a|b`", "``<b>`", "```<b>`", "\\`<b>`", "a`<i>b", "&lt;b&gt;"]
+HOSTILE += ["*a* **b** _c_ __d__ ~~e~~", "[click](http://example.org) ![seen](http://example.org/x.png)"]
+HOSTILE += ["[bold red]x[/] [/nothing]", "# heading", "- item", "1. item", "$x$", "a\nb\r\n\n| c |", '" onmouseover="x']
+HOSTILE += ["猫"]
 
 
 class Tags(HTMLParser):

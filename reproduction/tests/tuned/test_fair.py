@@ -159,17 +159,9 @@ def test_synthetic_outliers_are_made_of_the_positives_values(ring):
 
 def invented(values: dict[str, np.ndarray]) -> list[Record]:
     return [
-        {
-            "known": letter,
-            "method": name,
-            "mcc": float(mcc),
-            **{f"mcc_by_{rule}": float(mcc) for rule in fair.RULES},
-            "oracle_mcc": float(mcc) + 0.01,
-            "auroc": 0.9,
-            "accepted": 9,
-            "rejected": 1,
-            "candidates_mcc": [float(mcc)] * fair.N_CANDIDATES,
-        }
+        {"known": letter, "method": name, "auroc": 0.9, "accepted": 9, "rejected": 1, "oracle_mcc": float(mcc) + 0.01}
+        | dict.fromkeys(("mcc", *(f"mcc_by_{rule}" for rule in fair.RULES)), float(mcc))
+        | {"candidates_mcc": [float(mcc)] * fair.N_CANDIDATES}
         for name, column in values.items()
         for letter, mcc in zip(paper.LETTERS, column, strict=True)
     ]

@@ -1,10 +1,15 @@
 """A small data set in VOC's layout, made for a test: images with edges in them, and their annotations."""
 
+import os
 from pathlib import Path
 from zlib import crc32
 
 import numpy as np
+import pytest
 from PIL import Image
+
+from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.data import VOCData, read_voc
 
 SIZE = (120, 90)
 SQUARE = "<name>square</name><bndbox><xmin>11</xmin><ymin>11</ymin><xmax>50</xmax><ymax>50</ymax></bndbox>"
@@ -31,6 +36,26 @@ def pattern(seed: int = 0, size=SIZE, mode="RGB") -> Image.Image:
     rng = np.random.default_rng(seed)
     patches = rng.integers(0, 256, size=(12, 12, 3), dtype=np.uint8)
     return Image.fromarray(patches).resize(size, Image.Resampling.BILINEAR).convert(mode)
+
+
+def real(name: str) -> Path:
+    """The folder of this name among the real data, without which a test is skipped."""
+    folder = Path(os.environ.get("SLABSVM_DATA") or "/nowhere", name)
+    if not folder.is_dir():
+        pytest.skip(f"SLABSVM_DATA names no folder with {name}")
+    return folder
+
+
+def refused(match: str, place: Path, **how: object) -> str:
+    """Assert that a folder is not read, in words that match; return these."""
+    with pytest.raises(DataError, match=match) as error:
+        read_voc(place, **how)
+    return str(error.value)
+
+
+def stems(data: VOCData) -> list[str]:
+    """The names of the images that were read."""
+    return [image.image.stem for image in data.images]
 
 
 class Layout:
