@@ -17,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from slabsvm import ExtraMissingError
 from slabsvm.files import records, tables
-from slabsvm.files.tables import Reading, pieces, whole
+from slabsvm.files.tables import Reading, located, pieces, whole
 from slabsvm.tables import TableEncoder, TableError
 
 # What is left out is warned of, which a test asks for.
@@ -239,7 +239,8 @@ def test_a_text_as_offices_write_it_is_read_and_what_is_left_out_is_said(csv, wh
 WORDS = {
     "cp1252": [
         *("N° pièce;Genève;été;peut-être", "España;niño", "São Paulo;coração", "Ålesund;Tromsø", "Göteborg;Ångström"),
-        *("città;perché;più", "Ísafjörður;maður;ævi", "die „Tür“;12 °C"),
+        *("città;perché;più", "Ísafjörður;maður;ævi", "die „Tür“;12 °C", "Código;Descripción", "blå;på;gård"),
+        *("camión;López;Málaga", "Kraków"),
     ],
     "cp1250": ["Łódź;Kraków;książka", "Dvořák;Plzeň;člověk", "Győr;Fűszer", "Čakovec;Šibenik;Žuti"],
     "cp1254": ["İstanbul;Muğla;şeker;ağaç"],
@@ -262,8 +263,9 @@ def test_the_header_again_in_a_workbook_and_in_a_table_of_one_column(tmp_path):
     how = Reading()
     assert whole(tmp_path / "t.xlsx", how).to_dict("list") == {"date": ["d1", "d2"], "fee": [1.5, 2.5]}
     assert how.said == ["Row 3 of the sheet repeats the header, and is left out."]
-    (tmp_path / "t.csv").write_text("fee\n1.5\nfee\n2.5\n")
-    assert whole(tmp_path / "t.csv", Reading())["fee"].dropna().tolist() == [1.5, 2.5]
+    (tmp_path / "t.csv").write_text("fee\n1.5\nfee\n\n2.5\n")
+    for read in (whole, lambda path, how: pd.concat(list(pieces(path, how)))):
+        np.testing.assert_array_equal(read(tmp_path / "t.csv", Reading())["fee"], [1.5, np.nan, 2.5])
 
 
 def test_cells_that_mean_no_value_do_so_in_each_format_and_names_of_rows_are_names(tmp_path):
@@ -291,6 +293,41 @@ def test_lines_of_json_may_leave_out_columns_and_keep_long_numbers(tmp_path):
 def test_leading_zeros_behind_a_blank_stay(tmp_path, text):
     (tmp_path / "t.csv").write_text(text)
     assert whole(tmp_path / "t.csv", Reading(separator=text[1]))["plz"].tolist() == ["01003", "45000"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('Title\n\na,b\n1,"x\ny"\na,b\n2,z\n\n3,w\n', [5, 7, 9]),
+        ("a,b\n1,x\n   \n2,y\n3,z\n", [2, 4, 5]),
+        ("a\n1\na\n\n3\n", [2, 4, 5]),
+    ],
+)
+def test_errors_name_the_line_on_which_a_row_ends(tmp_path, text, lines):
+    path, how = tmp_path / "t.csv", Reading()
+    path.write_text(text)
+    assert len(whole(path, how)) == len(lines)
+    found = [str(located(TableError("bad", row=row), path, how)) for row in range(len(lines))]
+    assert found == [f"Row {row} (line {line}): bad" for row, line in enumerate(lines, 1)]
+
+
+def test_rows_keep_their_numbers_where_some_are_skipped(tmp_path):
+    how = Reading(skip_rows=[2, 2, 3, 7])
+    assert how.numbers(0, 6) == [1, 4, 5, 6, 8, 9]
+    assert [how.number(place) for place in range(6)] == how.numbers(0, 6)
+    pd.DataFrame([["T", None], ["a", "b"], [1, "x"], ["a", "b"], [2, "y"]]).to_excel(
+        tmp_path / "t.xlsx", header=False, index=False
+    )
+    how = Reading(skip_rows=[1, 1])
+    assert len(whole(tmp_path / "t.xlsx", how)) == 1
+    error = located(TableError("bad", row=0), tmp_path / "t.xlsx", how)
+    assert str(error) == "Row 2 (row 5 of the sheet): bad"
+
+
+def test_half_a_letter_in_lines_of_json_is_refused(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"a": "x\\ud83d"}\n')
+    with pytest.raises(TableError, match="half of a letter"):
+        whole(tmp_path / "t.jsonl", Reading())
 
 
 def test_a_compressed_workbook_is_refused_with_what_to_do(tmp_path):

@@ -13,9 +13,10 @@ from sklearn.exceptions import DataConversionWarning
 from slabsvm import TableEncoder
 from slabsvm.files import load, save
 from slabsvm.tables import TableError
-from slabsvm.tables.cells import cells_of, places_of
+from slabsvm.tables.cells import Cells, cells_of, places_of
 from slabsvm.tables.letters import Letters
-from slabsvm.tables.plan import Rules, read_at_once, taken
+from slabsvm.tables.numbers import with_decimal
+from slabsvm.tables.plan import LeftOut, Rules, read_at_once, taken
 
 # What is left out is warned of, which a test asks for.
 pytestmark = pytest.mark.filterwarnings("ignore:.* not learned")
@@ -280,6 +281,8 @@ def test_marks_between_thousands_may_be_new_where_the_learned_numbers_were_small
 def test_one_mark_alone_is_between_thousands_where_another_cell_shows_the_decimal_one():
     encoder = TableEncoder().fit(pd.DataFrame({"c": [f"${n}.25" for n in range(N)]}))
     assert encoder.transform(pd.DataFrame({"c": ["$300.10", "$1,200"]}))[:, 0].tolist() == [300.1, 1200.0]
+    for said, form in ((".", "1,234.5"), (",", "1.234,5")):
+        assert with_decimal("1234.5", said) == with_decimal("1234,5", said) == form
     with pytest.raises(TableError, match="may stand between thousands, or be the decimal one") as error:
         encoder.transform(pd.DataFrame({"c": ["$1,200"]}))
     assert error.value.remedy == ("decimal", ".")
@@ -290,6 +293,35 @@ def test_numbers_beside_texts_stay_what_they_are():
     learned = column(values)
     assert learned.described().kind == "number as 1.234,5"
     assert learned.low == 2.125
+
+
+def test_dates_that_begin_with_a_year_of_two_digits_are_refused_with_both_readings():
+    days = [f"24-{month:02}-{day:02}" for month in (3, 4, 5) for day in range(1, 21)]
+    with pytest.raises(TableError, match="'24-03-01' may be 2001-03-24 or 2024-03-01, and its year has two digits"):
+        column(days)
+    assert column([f"{day[6:]}-{day[3:5]}-24" for day in days], times=("elapsed",)).day_first
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        DAYS.astype(str),
+        1_700_000_000 + 7001 * np.arange(N),
+        [*map(str, 1_700_000_000 + 7001 * np.arange(N)), "-"],
+    ],
+    ids=["texts", "Unix times", "Unix times as texts beside a gap"],
+)
+def test_columns_of_times_may_be_empty_in_a_new_table(times):
+    encoder = TableEncoder().fit(pd.DataFrame({"time": times, "v": np.arange(len(times))}))
+    assert encoder.get_feature_names_out()[0] == "time hour (cos)"
+    for gap in (None, "-"):
+        assert np.isfinite(encoder.transform(pd.DataFrame({"time": [gap, gap], "v": [1, 2]}))).all()
+
+
+def test_spellings_of_one_category_leave_it_a_category():
+    cells = Cells("c", np.array([0, 1]), np.zeros(2, bool), np.array(["a", "A "], dtype=object), categorical=True)
+    assert cells.alike().categorical
+    assert not cells.alike().zoned
 
 
 def test_durations_with_seconds_and_without_are_refused_with_both_readings():
@@ -308,7 +340,7 @@ def test_years_of_two_digits_are_from_1969_on():
     assert (born.start, born.end) == tuple(pd.Timestamp(day).timestamp() for day in ("1969-05-17", "2068-05-17"))
 
 
-@pytest.mark.parametrize("cells", [["-9999,0", "1,5"], ["-9999.0", "err"], ["-9999", "2.5"]])
+@pytest.mark.parametrize("cells", [["-9999,0", "1,5"], ["-9999.0", "err"], ["-9999", "2.5"], ["-9999,000", "1,250"]])
 def test_a_gap_is_one_however_its_zeros_are_written(cells):
     table = pd.DataFrame({"c": cells * 30})
     assert cells_of(table, places_of(table), "c").without(["-9999"]).missing.sum() == 30
@@ -318,7 +350,9 @@ def test_a_gap_is_one_however_its_zeros_are_written(cells):
 def test_the_index_that_a_program_wrote_is_none_of_the_columns(name, kind):
     found = column(np.arange(N), name)
     assert (found.taken_for if kind == "identifier" else found.described().kind) == kind
-    assert column(np.arange(N) ** 2, name).described().kind == "number"
+    # The rows of a part of a table keep its numbers.
+    assert isinstance(column(np.arange(N) ** 2, name), LeftOut) == (kind == "identifier")
+    assert column(np.arange(N) % 50, name).described().kind == "number"
 
 
 def test_a_column_of_nothing_but_a_code_for_no_value_is_named():
@@ -415,7 +449,8 @@ WRITTEN_ANEW = {
     "The decimal mark has changed: numbers are written as 1234,5, and were as 1234.5": ("1.5|2.25", "1,5|2,75"),
     r"The unit has changed: it is '€', and was '\$'. Give .* in '\$'": ("$1.50|$2.25", "€1.50|€2.75"),
     r"may stand between thousands, or be the decimal one.*Say which .*\(decimal\)": ("1|2", "1,200|3"),
-    "'5.2' has no percent sign.*Write the sign behind it, as in the learned table": ("5.2%|4%", "5.2|4"),
+    "'5.2' has no percent sign.*Write it as in the learned table": ("5.2%|4%", "5.2|4"),
+    "'50 %' has a percent sign, and the learned numbers had none": ("1.5|20.5", "50 %|1.5"),
     "the moments that were learned had a zone, and this has none. Write it as before": (
         *("2025-01-05T10:00:00+02:00|2025-02-06T11:00:00+02:00", "2025-01-05T10:00:00"),
     ),

@@ -99,7 +99,7 @@ class RowNames:
         if self.column is None:
             if self.how is None or not self.how.skip_rows:
                 return range(first, first + len(piece))
-            return [*map(self.how.number, range(first - 1, first - 1 + len(piece)))]
+            return self.how.numbers(first - 1, len(piece))
         return cells_of(piece, places_of(piece), self.column).named()
 
     def read(self) -> dict[str, Any]:

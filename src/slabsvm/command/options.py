@@ -114,6 +114,8 @@ def reading_of(options: dict[str, Any], **more: Any) -> Reading:
     texts = options["skip_rows"]
     try:
         skipped = [int(text) for text in _listed(*texts)]
+        if min(skipped, default=1) < 1:
+            raise ValueError
     except ValueError:
         raise click.UsageError(f"--skip-rows takes numbers of rows, such as 301, and not {', '.join(texts)}.") from None
     return Reading(**given, header=not options["no_header"], skip_rows=skipped, **more)

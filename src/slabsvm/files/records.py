@@ -134,9 +134,9 @@ class Records:
     def __iter__(self) -> Iterator[Block]:
         """Give the blocks, without the header."""
         if self._first is not None:
-            yield self._without_header(self._first)
+            yield from self._without_header(self._first)
         while (block := self._next()) is not None:
-            yield self._without_header(block)
+            yield from self._without_header(block)
 
     def check(self, blocks: Sequence[Block], n_rows: int) -> None:
         """Refuse blocks, from which this many rows were read, that have records which are too short or too long."""
@@ -153,7 +153,7 @@ class Records:
         for block in self:
             reader = self._reader(block.content, strict=False)
             for cells in reader:
-                row -= bool(cells) or len(self.names) == 1
+                row -= self._is_row(cells)
                 if row == 0:
                     return int(block.line + reader.line_num - 1)
         return None
@@ -166,8 +166,8 @@ class Records:
             reader = self._reader(block.content, strict=strict)
             try:
                 for cells in reader:
-                    n_records += bool(cells) or len(self.names) == 1
-                    if cells and len(cells) != len(self.names):
+                    n_records += self._is_row(cells)
+                    if self._is_row(cells) and cells and len(cells) != len(self.names):
                         raise TableError(
                             f"line {block.line + reader.line_num - 1:,} has {counted(len(cells), 'cell')}, where the "
                             f"header has {len(self.names):,}. Mend the line; a cell that holds the separator, "
@@ -266,11 +266,16 @@ class Records:
                 remedy=("no-header", ""),
             )
 
-    def _without_header(self, block: Block) -> Block:
-        """Return a block without lines that repeat the header; they stay as empty lines, so that numbers are right."""
+    def _is_row(self, cells: Sequence[str]) -> bool:
+        """Return whether a line is one, and not empty; in a table of one column an empty one is a gap."""
+        return len(self.names) == 1 or len(cells) > 1 or bool(cells and cells[0].strip())
+
+    def _without_header(self, block: Block) -> Iterator[Block]:
+        """Give a block without lines that repeat the header, as blocks of the lines between them."""
         if not any(beginning in block.content for beginning in self._beginnings):
-            return block
-        lines = block.content.split(b"\n")
+            yield block
+            return
+        lines, start = block.content.split(b"\n"), 0
         for place in [place for place, one in enumerate(lines) if one.startswith(self._beginnings)]:
             cells = next(iter(self._reader(lines[place], strict=False)))
             same = sum(
@@ -278,8 +283,11 @@ class Records:
             )
             if same > MOST_NAMES * len(self.names):
                 self._say(f"Line {block.line + place:,} repeats the header, and is left out.")
-                lines[place] = b""
-        return Block(b"\n".join(lines), block.line)
+                if place > start:
+                    yield Block(b"".join(line + b"\n" for line in lines[start:place]), block.line + start)
+                start = place + 1
+        if rest := b"\n".join(lines[start:]):
+            yield Block(rest, block.line + start)
 
 
 class _Decoded:
@@ -356,7 +364,7 @@ def _likely(content: bytes) -> str:
             known += MARKS if encoding.startswith("cp125") else ""
             return sum(count for letter, count in decoded if letter in {*known})
 
-        pairs = ((one, known) for all_, encodings in LANGUAGES.items() for known in all_.split() for one in encodings)
+        pairs = ((one, known) for all_, encodings in LANGUAGES.items() for one in encodings for known in all_.split())
         return max(pairs, key=lambda pair: explained(*pair))[0]
     from charset_normalizer import from_bytes
 

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -113,10 +114,14 @@ class Reading:
 
     def number(self, kept: int) -> int:
         """Return the number in the file, from 1, of a row by its place among those that are not skipped."""
-        number = kept + 1
-        for skipped in sorted(self.skip_rows):
-            number += skipped <= number
-        return number
+        return self.numbers(kept, 1)[0]
+
+    def numbers(self, first: int, n_rows: int) -> list[int]:
+        """Return the numbers of some rows that follow each other, from the place of the first."""
+        skipped, number = {*self.skip_rows}, first + 1
+        for row in sorted(skipped):
+            number += row <= number
+        return [*islice((one for one in count(number) if one not in skipped), n_rows)]
 
     def say(self, text: str) -> None:
         """Keep a sentence, once."""
@@ -435,7 +440,10 @@ def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
 
 def _of_objects(rows: list[dict[str, Any]], names: Collection[str], how: Reading) -> Any:
     """Return a table of objects of JSON, some of which lack columns."""
-    table = _pandas().DataFrame.from_records(rows).reindex(columns=list(names))
+    try:
+        table = _pandas().DataFrame.from_records(rows).reindex(columns=list(names))
+    except UnicodeEncodeError as error:
+        raise TableError("a text holds half of a letter, as where it was cut. Mend it") from error
     for name, cells in table.items():
         # Whole numbers beside gaps have become floats, which long ones do not survive.
         if cells.dtype.kind == "f" and (cells.abs() >= LAST_EXACT).any():

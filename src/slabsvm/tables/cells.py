@@ -132,7 +132,7 @@ class Cells:
             return replace(self, missing=self.missing | is_gap)
         texts = [str(level).strip() for level in self.levels.tolist()]
         # -9999,0 is the number -9999.
-        whole = (re.sub(r"(?<=\d)[.,]0{1,2}$", "", text) for text in texts)
+        whole = (re.sub(r"(?:(?<=\d)[.,]0{1,2}|(?<=\d{4})[.,]0+)$", "", text) for text in texts)
         kept = np.array([not {text, number} & {*gaps} for text, number in zip(texts, whole, strict=True)], dtype=bool)
         values = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[self.values]
         levels = self.levels[kept]
@@ -166,7 +166,7 @@ class Cells:
             places[group] = place
             usual.append(self.levels[max(group, key=self.counts.__getitem__)].strip())
         levels = np.array(usual, dtype=object)
-        return Cells(self.name, np.append(places, -1)[self.values], self.missing, levels, self.categorical)
+        return replace(self, values=np.append(places, -1)[self.values], levels=levels)
 
     def named(self) -> list[str]:
         """Return the texts of all cells, (n,); "" where one is empty."""

@@ -104,7 +104,7 @@ class Numbers(Column):
             percent = "%" in "".join(names)
             if percent:
                 how = "Write the sign behind all, or leave the column out (drop)"
-                _refuse_two_percents(cells, names, how, ("drop", quoted(cells.name)))
+                _refuse_two_percents(cells, [*map(str, texts.tolist())], how, ("drop", quoted(cells.name)))
         # The histogram of the report has 12 bins between these, and one at either end.
         first, last = np.quantile(found, (0.01, 0.99)).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -131,9 +131,15 @@ class Numbers(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of float64."""
-        if self.percent and cells.levels is not None:
-            names = [text for text in cells.levels.tolist() if isinstance(text, str)]
-            _refuse_two_percents(cells, names, "Write the sign behind it, as in the learned table")
+        how = "Write it as in the learned table"
+        if self.percent:
+            present = cells.present.tolist()
+            # Of numbers that are no texts, as of a workbook, shares are learned as they are.
+            _refuse_two_percents(cells, [str(one) for one in present if max(-self.low, self.high) <= 1], how)
+        elif cells.levels is not None and max(-self.low, self.high) > 1.0:
+            for text in cells.levels.tolist():
+                if isinstance(text, str) and "%" in text:
+                    raise cells.error(f"{shown(text)} has a percent sign, and the learned numbers had none. {how}")
         return cells.numbers(boolean=self.boolean, form=self.form, unit=self.unit)
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:

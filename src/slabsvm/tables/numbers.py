@@ -220,7 +220,7 @@ def _marks(form: str) -> tuple[str, str]:
 def with_decimal(form: str, decimal: str) -> str:
     """Return a form with this decimal mark; blanks and apostrophes stay between its thousands."""
     thousands, mark = _marks(form)
-    if mark == decimal:
+    if mark == decimal and thousands:
         return form
     return GROUPED[decimal] if thousands in ("", decimal) else f"1{thousands}234{decimal}5"
 

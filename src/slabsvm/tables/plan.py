@@ -242,14 +242,24 @@ def _texts(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:
     if _are_codes(levels):
         return _categories(cells, kept=True)
     if len(levels) > 1 and (writing := _writing(found)) is not None:
-        if writing == Writing(PLAIN) and cells.name not in rules.keep and _names_rows(cells):
-            return LeftOut(cells.name, int(cells.missing.sum()), "identifier", _examples(levels), "--keep takes it")
-        return Undecided(found, writing) if writing.other else Numbers.learned(found, boolean=False, writing=writing)
+        return _written(found, writing, rules)
     if are_durations(cells.name, levels):
         return Numbers.learned(cells, boolean=False, writing=Writing(_duration(cells)))
     if looks_like_times(levels):
         return _times(cells, rules)
     return _categories(cells, kept=cells.name in rules.keep)
+
+
+def _written(cells: Cells, writing: Writing, rules: Rules) -> Column | LeftOut | Undecided:
+    """Return numbers that are written as texts, unless they are identifiers, Unix times, or can be read in two ways."""
+    if writing == Writing(PLAIN) and cells.name not in rules.keep:
+        if _names_rows(texts := cells.texts()):
+            examples = _examples(texts.present.tolist())
+            return LeftOut(cells.name, int(cells.missing.sum()), "identifier", examples, "--keep takes it")
+        numbers = cells.numbers(learning=True)
+        if len(numbers.present) and is_unix(cells.name, numbers.present):
+            return _times(numbers, rules)
+    return Undecided(cells, writing) if writing.other else Numbers.learned(cells, boolean=False, writing=writing)
 
 
 def _writing(cells: Cells) -> Writing | None:
@@ -299,9 +309,9 @@ def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
     else:
         whole = present if present.dtype.kind in "iu" else present[:0]
     if not kept and not boolean and len(whole):
-        # Of the index of a table pandas or `names_of_header` made the name, and its numbers follow each other.
+        # Of the index of a table pandas or `names_of_header` made the name, and its numbers increase.
         unnamed = re.fullmatch(r"Unnamed: \d+|column \d+", cells.name) is not None
-        is_index = unnamed and (np.diff(whole) == 1).all()
+        is_index = unnamed and (np.diff(whole) > 0).all()
         looks_named = (NAMES_OF_IDENTIFIERS.search(cells.name) or is_index) and len(whole) == len(cells.missing)
         named = looks_named and len(np.unique(whole)) == len(whole)
         if named or _too_long(whole, len(present)):

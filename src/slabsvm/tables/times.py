@@ -77,6 +77,14 @@ def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> Mo
         open_ = ~iso & (first != second) & (np.fmin(first, second) >= 1) & ~(pointed > 0)
         if open_.any() and not sure.any():
             raise AmbiguousError(values.text(int(open_.argmax())))
+        # 24-03-01 begins with its year where as many days have one year each.
+        dated = ~iso & (first > 12) & (third < 32)
+        if (
+            dated.any()
+            and (dated | ~(first > 0) | iso).all()
+            and _n_different(third[dated]) > _n_different(first[dated])
+        ):
+            raise AmbiguousError(values.text(int(dated.argmax())))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
     # Years of two digits are from 1969 to 2068, as POSIX has it.
     short = np.where(third < 69, 2000 + third, 1900 + third)
@@ -239,13 +247,19 @@ class Times(Column):
         return Described("Unix time" if self.unix else "time", holds, done)
 
 
+def _n_different(numbers: FloatArray) -> int:
+    return len(np.unique(numbers))
+
+
 def _two_readings(error: AmbiguousError, how: str) -> str:
     """Return what a date may be, and how that is not known, and what to do."""
-    day, month = (
-        str(np.datetime64(int(seconds_of([str(error)], day_first=one).seconds[0]), "s").astype("M8[D]"))
-        for one in (True, False)
-    )
-    return f"{str(error)!r} may be {day} or {month}, and {how}"
+    text = str(error)
+    seconds = [seconds_of([one], day_first=first).seconds[0] for one, first in ((text, True), (text, False))]
+    if np.isnan(seconds[1]):  # or the year comes first
+        seconds[1] = seconds_of([f"20{text.strip()}"], day_first=None).seconds[0]
+        how = "its year has two digits. Write years with four, or say that days come first (day-first)"
+    one, other = (str(np.datetime64(int(moment), "s").astype("M8[D]")) for moment in seconds)
+    return f"{text!r} may be {one} or {other}, and {how}"
 
 
 def _moments(
@@ -255,6 +269,11 @@ def _moments(
     if cells.values.dtype.kind == "M":
         seconds = cells.values.astype(np.int64).astype(np.float64)
         return replace(cells, values=seconds), None, np.full(len(seconds), cells.zoned)
+    if unix and cells.levels is not None:
+        cells = cells.numbers()
+    if cells.missing.all():
+        empty = np.full(len(cells.missing), np.nan)
+        return replace(cells, values=empty, levels=None), None, np.zeros(len(empty), dtype=bool)
     if cells.levels is None:
         if not unix:
             raise cells.error("it holds numbers, where the model learned times. Write them as in the learned table")
@@ -264,8 +283,6 @@ def _moments(
             raise cells.error(f"its Unix times are in {now}, or none, and were in {was}. Give them in {was}")
         seconds = np.where(cells.missing, np.nan, cells.values / float(unix))
         return replace(cells, values=seconds), None, np.zeros(len(seconds), dtype=bool)
-    if unix:
-        raise cells.error("it holds texts, where the model learned Unix times. Write them as in the learned table")
     found = seconds_of(cells.levels.tolist(), day_first=day_first)
     changed = partial(_changed, day_first=found.day_first if learned else None)
     read = cells.read(lambda _: found.seconds, "times", learning=not learned, changed=changed)
