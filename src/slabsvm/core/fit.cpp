@@ -484,21 +484,21 @@ class Solver {
       at.scores = scores_of(rest, beta_of(rest, at.values));
     };
     // What was not found for all is not for the rest, and of many samples it would take too long.
-    const bool optimum = found_.optimal && m_ <= SMALL_REFIT;
-    for (Index until = optimum ? std::min(FEW_STEPS * m_, most) : most;; until = std::min(MORE_STEPS * until, most)) {
-      go_down(rough, until);
-      if (!optimum) return at.scores;
+    if (!found_.optimal || m_ > SMALL_REFIT) {
+      go_down(m_ > SMALL_REFIT ? rough : SMALL_REFIT_GAP * share, most);
+      return at.scores;
+    }
+    for (Index until = std::min(FEW_STEPS * m_, most);; until = std::min(MORE_STEPS * until, most)) {
+      go_down(until < most ? rough : SMALL_REFIT_GAP * share, until);
       steady(rest, at);
       Optimum<double> exact;
       const States states = states_of(rest, rest.near, seem_merged(rest, at.values));
       const bool found = climb(rest, states, REFIT_CLIMBING, exact);
-      if (const auto better = found ? solution_of(rest, exact.at.beta) : std::nullopt;
-          better && gap_of(rest, *better) < gap_of(rest, at))
-        return better->scores;
-      if (until == most) break;
+      const std::optional<Solution> better = found ? solution_of(rest, exact.at.beta) : std::nullopt;
+      const double left = better ? gap_of(rest, *better) : 0;
+      if (better && left <= OPTIMAL * size_of(objective_of(rest, *better)) + rounding_) return better->scores;
+      if (until == most) return better && left < gap_of(rest, at) ? better->scores : at.scores;
     }
-    go_down(SMALL_REFIT_GAP * share, most);
-    return at.scores;
   }
 
   Problem problem_;
