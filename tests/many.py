@@ -1,6 +1,7 @@
 """Models of every kind, and the digest of all that a fit of each leads to: what doing many at once must not change."""
 
 import hashlib
+import pickle
 import signal
 import tempfile
 import time
@@ -204,3 +205,8 @@ def _asked(model: Any, given: Any) -> None:
     with tempfile.TemporaryDirectory() as folder, suppress(ValueError):
         save(model, Path(folder) / "model")
         load(Path(folder) / "model")
+
+
+def pickled(anything):
+    """Return what comes of a pickle of something, as another process gets it."""
+    return pickle.loads(pickle.dumps(anything))  # bytes that this line made

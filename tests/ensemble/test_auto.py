@@ -1,7 +1,6 @@
 """AutoDetector needs no scale and no parameter, keeps the recall that it is asked for, and says what it cannot."""
 
 import copy
-import pickle
 import warnings
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
+from many import pickled
 from positives import grouped
 from slabsvm import AutoDetector, FitWarning, NeighboursDetector, NormalScores
 from slabsvm.ensemble import readings
@@ -114,7 +114,7 @@ def test_features_that_cannot_be_standardised_are_refused(scale, X):
 def test_pickles_leave_the_progress_out_and_clones_keep_it(X):
     model = AutoDetector(progress=lambda *counts: counts)
     for state in (model, model.fit(X)):
-        again = pickle.loads(pickle.dumps(state))  # bytes that this line made, and no stranger's
+        again = pickled(state)
         assert again.progress is copy.deepcopy(state).progress is None
         assert clone(state).progress is state.progress is not None
     np.testing.assert_array_equal(again.predict(X), model.predict(X))

@@ -1,6 +1,5 @@
 """A model that learns a sample and puts its threshold by all other rows: its recall, wherever the rows are."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import many
+from many import pickled
 from slabsvm import AutoDetector
 from slabsvm.ensemble.sample import n_learned
 
@@ -52,7 +52,7 @@ def test_many_rows_are_learned_by_a_sample_and_the_others_put_the_threshold():
     assert (model.predict(rows(20_000, 1)) == 1).mean() == pytest.approx(0.9, abs=0.012)
     assert (model.predict([[1e9, 0.0, 0.0], [0.0, -1e300, 0.0]]) == -1).all()
     assert "300 distinct rows of 20,000" in model.summary()
-    again = pickle.loads(pickle.dumps(model))  # bytes that this line made, and no stranger's
+    again = pickled(model)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 

@@ -1,7 +1,6 @@
 """The open-set classifier: its contract, its promise, labels, and many machines."""
 
 import os
-import pickle
 import re
 from contextlib import nullcontext
 from functools import partial
@@ -20,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from many import pickled
 from positives import classes as samples
 from slabsvm import FitWarning, OneClassSlabSVM, OneClassSVM
 from slabsvm.conformal.detector import ConformalDetector
@@ -38,7 +38,7 @@ def training() -> tuple[np.ndarray, np.ndarray]:
 
 def states(models) -> list[str]:
     """Return a hash of each model's state to the last bit, whichever equal strings are one object and as it travels."""
-    copies = [pickle.loads(pickle.dumps(model)) for model in models]  # bytes that this line made, and no stranger's
+    copies = [pickled(model) for model in models]
     return [joblib.hash(copy) for copy in copies]
 
 
@@ -287,7 +287,7 @@ def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, model, know
         np.testing.assert_array_equal(together.decisions(X), alone.decisions(X))
     assert states(together.models_) == states(alone.models_)
     assert states([getattr(together, "classifier_", None)]) == states([getattr(alone, "classifier_", None)])
-    again = pickle.loads(pickle.dumps(together))  # bytes that this line made, and no stranger's
+    again = pickled(together)
     np.testing.assert_array_equal(again.decisions(X), alone.decisions(X))
 
 

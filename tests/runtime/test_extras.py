@@ -1,6 +1,5 @@
 """Where the library of an extra is missing, one kind of error says in one wording which extra brings it."""
 
-import pickle
 import re
 import sys
 import tomllib
@@ -11,6 +10,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
+from many import pickled
 from processes import python
 from slabsvm import ExtraMissingError, OneClassSlabSVM
 from slabsvm.command import main
@@ -99,5 +99,5 @@ def test_the_error_is_an_import_error_that_crosses_processes():
     error = ExtraMissingError.of("A figure", "matplotlib", "slabsvm[plots]")
     assert isinstance(error, ImportError)
     assert error.name == "matplotlib"
-    again = pickle.loads(pickle.dumps(error))  # bytes that this line made, and no stranger's
+    again = pickled(error)
     assert (type(again), str(again), again.name) == (ExtraMissingError, str(error), "matplotlib")

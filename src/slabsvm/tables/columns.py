@@ -131,15 +131,15 @@ class Numbers(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of float64."""
-        how = "Write it as in the learned table"
+        how, are_shares = "Write it as in the learned table", max(-self.low, self.high) <= 1.0
+        levels = [] if cells.levels is None else cells.levels.tolist()
         if self.percent:
-            present = cells.present.tolist()
-            # Of numbers that are no texts, as of a workbook, shares are learned as they are.
-            _refuse_two_percents(cells, [str(one) for one in present if max(-self.low, self.high) <= 1], how)
-        elif cells.levels is not None and max(-self.low, self.high) > 1.0:
-            for text in cells.levels.tolist():
-                if isinstance(text, str) and "%" in text:
-                    raise cells.error(f"{shown(text)} has a percent sign, and the learned numbers had none. {how}")
+            # Numbers that are no texts, as of a workbook, are shares.
+            _refuse_two_percents(cells, [str(one) for one in levels if isinstance(one, str) or are_shares], how)
+            if cells.levels is None and are_shares and (beyond := np.abs(cells.present.astype(np.float64)) > 1.0).any():
+                _refuse_two_percents(cells, [str(cells.present[beyond][0])], how)
+        elif not are_shares and (signed := [one for one in levels if isinstance(one, str) and "%" in one]):
+            raise cells.error(f"{shown(signed[0])} has a percent sign, and the learned numbers had none. {how}")
         return cells.numbers(boolean=self.boolean, form=self.form, unit=self.unit)
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:

@@ -78,12 +78,9 @@ def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> Mo
         if open_.any() and not sure.any():
             raise AmbiguousError(values.text(int(open_.argmax())))
         # 24-03-01 begins with its year where as many days have one year each.
-        dated = ~iso & (first > 12) & (third < 32)
-        if (
-            dated.any()
-            and (dated | ~(first > 0) | iso).all()
-            and _n_different(third[dated]) > _n_different(first[dated])
-        ):
+        ordered = ~iso & (first > 0)
+        dated = ordered & (first > 12) & (third < 32)
+        if dated[ordered].all() and _n_different(third[dated]) > _n_different(first[dated]):
             raise AmbiguousError(values.text(int(dated.argmax())))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
     # Years of two digits are from 1969 to 2068, as POSIX has it.
