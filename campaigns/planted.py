@@ -19,11 +19,10 @@ from slabsvm.data import distinct
 from slabsvm.detectors import base, kernelized, one_class_svm
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.dual.program import Dual, one_class
-from slabsvm.dual.solution import Point
 from slabsvm.fitted.threshold import Calibration
-from slabsvm.gram.base import Gram
-from slabsvm.kernels.additive import Linear
+from slabsvm.kernels.named import Linear
+from slabsvm.svm.gram import Gram
+from slabsvm.svm.program import Dual, Point, one_class
 
 Fault = Callable[[], AbstractContextManager[Any]]
 # By the names of the functions that state the laws.

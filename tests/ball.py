@@ -9,13 +9,13 @@ import numpy as np
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.kernelized import common_length
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.dual.program import Dual, hypersphere
 from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.sklearn_private import Interval
+from slabsvm.runtime.estimators import Interval
+from slabsvm.svm.gram import Gram
+from slabsvm.svm.program import Dual, hypersphere
 
 
 @parameters

@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import problems
-from slabsvm.dual.program import Dual, one_class, one_class_slab
-from slabsvm.dual.solution import Solution, Status
-from slabsvm.gram.base import Dense
-from slabsvm.solvers.small import Leaving, LeftOutScores, solve_small
+from slabsvm.svm.gram import Dense
+from slabsvm.svm.program import Dual, Solution, Status, one_class, one_class_slab
+from slabsvm.svm.small import Leaving, LeftOutScores, solve_small
 from slabsvm_reproduction.interior_point import interior_point
 
 # Half a unit in the last place of a rounded number.

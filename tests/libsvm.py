@@ -15,7 +15,7 @@ import sklearn.svm
 import certificate
 import problems
 from slabsvm import OneClassSlabSVM, OneClassSVM
-from slabsvm.dual.program import one_class
+from slabsvm.svm.program import one_class
 
 # libsvm keeps kernel values as float32.
 FLOAT32 = float(np.finfo(np.float32).eps)

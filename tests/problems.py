@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
-from slabsvm.dual.solution import GapScale
-from slabsvm.gram.base import Dense, Gram
-from slabsvm.gram.computed import Computed
-from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF, Chi2, Hellinger, Intersection, Linear
+from slabsvm.svm.gram import Computed, Dense, Gram
+from slabsvm.svm.program import Dual, GapScale, hypersphere, one_class, one_class_slab
 
 EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)
 SIZES = (2, 3, 5, 9, 17, 30, 47, 64, 80, 120)

@@ -15,7 +15,7 @@ from slabsvm.display import palette
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(slabsvm.__file__).parent
 # Each folder imports only from those before it. That of the core holds C++, which imports nothing from here.
-FLOORS = ("runtime", "core", "data", "kernels", "gram", "dual", "solvers", "fitted", "detectors", "conformal")
+FLOORS = ("runtime", "core", "data", "kernels", "svm", "fitted", "detectors", "conformal")
 FLOORS += ("ensemble", "openset", "monitor", "tables", "display", "files", "command")
 # The files of the core that know of Python: where its arrays come in, and where SciPy's BLAS is found.
 BORDER = ("bindings.cpp", "bindings.h", "border.h", "fit_bindings.cpp", "lapack.cpp")

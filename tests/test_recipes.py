@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 import slabsvm
 from slabsvm import FitWarning
 from slabsvm.detectors.base import Detector, parameters
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
+from slabsvm.svm.program import weighted_quantile
 
 TESTS = Path(__file__).parent
 PAGE = (TESTS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """One-class slab support vector machines: learn from positive examples alone, with a certificate on every fit.
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
-from those before it: runtime, data, kernels, gram, dual, solvers, fitted, detectors, conformal, ensemble, openset,
-monitor, tables, display, files, command. The folder core holds C++, of which the module slabsvm.core is built.
+from those before it: runtime, data, kernels, svm, fitted, detectors, conformal, ensemble, openset, monitor,
+tables, display, files, command. The folder core holds C++, of which the module slabsvm.core is built.
 """
 
 from __future__ import annotations

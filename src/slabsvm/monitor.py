@@ -42,8 +42,7 @@ from slabsvm.detectors.answers import answer, final_detector, final_estimator, l
 from slabsvm.detectors.base import parameters, rows_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.objects import atomic, seed_of
-from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
+from slabsvm.runtime.estimators import HasMethods, Interval, _fit_context, atomic, seed_of
 
 MOST_HELD = 100_000  # scores in the bag, of 8 bytes each: ranks are exact to 1e-5
 # Bets a, b, share: f(p) = 1 - share + share Beta(p; a, b). Scores fall, or a few far; scores rise, or spread.

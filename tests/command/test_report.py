@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from slabsvm import TableEncoder
-from slabsvm.command.checks import CHANGED_BY_CHANCE, Checks
+from slabsvm.command.report import CHANGED_BY_CHANCE, Checks
 from slabsvm.files import load
 
 N = 300

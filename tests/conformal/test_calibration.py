@@ -19,8 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
 from slabsvm import FitWarning, NeighboursDetector, OneClassSlabSVM, OneClassSVM, TableEncoder
-from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.held_out import fit_arguments, parted
+from slabsvm.conformal.detector import ConformalDetector, fit_arguments, parted
 from slabsvm.conformal.p_values import largest_rejected, ranked, whole_down, whole_up
 from slabsvm.openset.classifier import OpenSetClassifier
 

@@ -11,8 +11,7 @@ import pytest
 import many
 import problems
 from slabsvm import core
-from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Point, linear_minimiser
+from slabsvm.svm.program import Point, linear_minimiser, one_class_slab
 
 pytestmark = pytest.mark.numeric
 

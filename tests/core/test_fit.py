@@ -7,10 +7,9 @@ import pytest
 
 from left_out import drawn, kernel_matrix, left_out
 from slabsvm import core
-from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Status
-from slabsvm.gram.base import Dense
-from slabsvm.solvers.small import Leaving, solve_small
+from slabsvm.svm.gram import Dense
+from slabsvm.svm.program import Status, one_class_slab
+from slabsvm.svm.small import Leaving, solve_small
 
 pytestmark = pytest.mark.numeric
 

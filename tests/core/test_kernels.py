@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import problems
 from processes import python
 from slabsvm import core
-from slabsvm.kernels.additive import Chi2, Hellinger, Intersection
+from slabsvm.kernels.named import Chi2, Hellinger, Intersection
 
 pytestmark = pytest.mark.numeric
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 import many
 import problems
 from slabsvm import AutoDetector, ConformalDetector, FitWarning, NormalScores, OneClassSlabSVM, OpenSetClassifier
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.estimators import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))

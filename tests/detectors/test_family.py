@@ -26,7 +26,7 @@ from slabsvm import (
     OneClassSVM,
     bandwidth,
 )
-from slabsvm.fitted.sources import FOLDS
+from slabsvm.fitted.training import FOLDS
 from slabsvm_reproduction.interior_point import Problem, interior_point
 
 pytestmark = pytest.mark.numeric

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 import problems
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.fitted.sources import MANY_GROUPS
-from slabsvm.solvers.small import MOST_EXACT
+from slabsvm.fitted.training import MANY_GROUPS
+from slabsvm.svm.small import MOST_EXACT
 
 pytestmark = pytest.mark.numeric
 

@@ -1,6 +1,6 @@
 """Rows far from all samples, and rows that break what holds the samples together.
 
-Every fit looks whether a row infinitely far away would be accepted (`slabsvm.fitted.diagnosis`). The table
+Every fit looks whether a row infinitely far away would be accepted (`slabsvm.fitted.warnings`). The table
 below looks again, at every detector with every kernel: such a row is rejected, or the fit has warned and said what to
 do.
 """
@@ -17,11 +17,11 @@ from sklearn.metrics import roc_auc_score
 
 from problems import FORMULAS, rbf
 from slabsvm import SVDD, FitWarning, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.dual.program import one_class_slab
-from slabsvm.gram.base import Dense
 from slabsvm.kernels import NAMED
-from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import loop
+from slabsvm.kernels.named import RBF
+from slabsvm.svm import loop
+from slabsvm.svm.gram import Dense
+from slabsvm.svm.program import one_class_slab
 
 pytestmark = pytest.mark.numeric
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from slabsvm import AutoDetector, ConformalDetector, DriftMonitor, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
 from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, SlabBoundaryDisplay, draw_scores
-from slabsvm.display.scores import histogram_of
+from slabsvm.display.plots import histogram_of
 from slabsvm.metrics import label_free_score
 from slabsvm.openset.metrics import oscr_curve
 

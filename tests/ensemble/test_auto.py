@@ -17,8 +17,7 @@ from many import pickled
 from positives import grouped
 from slabsvm import AutoDetector, FitWarning, NeighboursDetector, NormalScores
 from slabsvm.ensemble import readings
-from slabsvm.ensemble.scales import scalings_of, viewed
-from slabsvm.ensemble.unlearned import distances_without_own
+from slabsvm.ensemble.scales import distances_without_own, scalings_of, viewed
 from texts import texts
 
 

@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 
 from slabsvm import AutoDetector, TableEncoder
 from slabsvm.ensemble.known import Trees, labelled, share_of
-from slabsvm.fitted.sources import FOLDS
+from slabsvm.fitted.training import FOLDS
 
 pytestmark = pytest.mark.numeric
 

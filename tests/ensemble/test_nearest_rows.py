@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from slabsvm import AutoDetector
-from slabsvm.ensemble.nearest import Nearest
+from slabsvm.ensemble.neighbours import Nearest
 from slabsvm.ensemble.readings import OF_MEDIAN
 
 pytestmark = pytest.mark.numeric

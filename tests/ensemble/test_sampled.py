@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 import many
 from many import pickled
 from slabsvm import AutoDetector
-from slabsvm.ensemble.sample import n_learned
+from slabsvm.fitted.training import n_learned
 
 pytestmark = pytest.mark.numeric
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual.solution import Point, Solution, Status, certified, with_right_sums
-from slabsvm.solvers.small import Leaving, LeftOutScores, solve_small
+from slabsvm.svm.program import Point, Solution, Status, certified, with_right_sums
+from slabsvm.svm.small import Leaving, LeftOutScores, solve_small
 from slabsvm_reproduction.interior_point import interior_point
 
 pytestmark = pytest.mark.numeric

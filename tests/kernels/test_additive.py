@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 import problems
 from slabsvm import OneClassSlabSVM
-from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.named import Chi2, Intersection
 
 pytestmark = pytest.mark.numeric
 

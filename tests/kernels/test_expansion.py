@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from slabsvm.kernels.expansion import TYPICAL_ROWS, Expansion, SoftNeighbours
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 
 pytestmark = pytest.mark.numeric
 

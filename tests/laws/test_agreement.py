@@ -13,11 +13,10 @@ from strategies import Problem, drawn
 from test_certified import assert_certified, whole
 
 import certificate
-from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import GapScale
-from slabsvm.gram.computed import Computed, gram_of
 from slabsvm.kernels import NAMED
-from slabsvm.solvers import loop
+from slabsvm.svm import loop
+from slabsvm.svm.gram import Computed, gram_of
+from slabsvm.svm.program import GapScale, one_class_slab
 from slabsvm_reproduction.interior_point import interior_point
 
 pytestmark = pytest.mark.numeric

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import problems
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDetector, OneClassSlabSVM
-from slabsvm.gram.computed import TILE, TILE_COLUMNS, Computed
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.svm.gram import TILE, TILE_COLUMNS, Computed
 
 pytestmark = pytest.mark.numeric
 

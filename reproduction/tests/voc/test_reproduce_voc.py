@@ -18,7 +18,7 @@ from voc_layout import Layout, boxed, pattern, real
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
 from slabsvm.command.group import slabsvm as main
 from slabsvm.kernels import NAMED
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.run import printed
 from slabsvm_reproduction.run.counts import Counts

@@ -22,9 +22,9 @@ from slabsvm.detectors.answers import answer, final_estimator
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.fitted.planes import OUT_OF_REACH
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.sklearn_private import _safe_indexing
+from slabsvm.runtime.estimators import _safe_indexing
 
 # What is added to the log mass of rows out of reach. Decisions of rows within reach are of the size of 1.
 BEYOND = -1e6

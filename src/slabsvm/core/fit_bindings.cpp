@@ -139,7 +139,7 @@ Parameters
 K : (m, padded) array of float64
     K, symmetric; padded is a multiple of LANES, and the padding holds zeros.
 caps, totals, linear : (P, m), (P,) and (m,) arrays of float64
-    As of `slabsvm.dual.program.Dual`, with signs of +1, or of +1 and -1.
+    As of `slabsvm.svm.program.Dual`, with signs of +1, or of +1 and -1.
 tol, smallest, floor, max_steps
     As of `descend`; -1 for no limit but most_work.
 most_work : float

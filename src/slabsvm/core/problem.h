@@ -1,6 +1,6 @@
 // The program that every fit of up to 2,000 rows solves, in one variable a sample, and the states of its samples.
 //
-// The Dual of slabsvm.dual.program has a multiplier for each sample and plane. In beta = v_1 - v_2 it is
+// The Dual of slabsvm.svm.program has a multiplier for each sample and plane. In beta = v_1 - v_2 it is
 //
 //     minimise  1/2 beta'K beta + c'beta
 //     over      -cap_2 <= beta <= cap_1,   sum(beta) = total_1 - total_2,   sum(max(beta, 0)) <= total_1

@@ -24,7 +24,7 @@ from slabsvm.data.checks import canonical
 from slabsvm.runtime.arrays import STEP_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.estimators import cached_property
 
 # Near copies are looked for among this many nearest rows.
 NEIGHBOURS = 10

@@ -2,7 +2,10 @@
 
 A fit is a pipeline of values. Rows and weights become a `Training`, validated once; a model learns from it and returns
 a frozen `Model`; `fit` puts that and its public attributes on the detector, in one place, and warns of what the model
-finds odd about it. A model states how it learns, how it scores, and its diagnosis.
+finds odd about it. A model states how it learns, how it scores, and its warnings.
+
+Where scores keep their scale though a tenth of the rows is missing, each row may be scored by a model of the other
+folds (`scores_by_folds`).
 """
 
 from __future__ import annotations
@@ -22,26 +25,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, refuse_lost_digits, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, groups_of, near_copies, numbered
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
-from slabsvm.fitted.sources import held_out
 from slabsvm.fitted.threshold import Calibration
-from slabsvm.fitted.training import Training, checked_weights, rows_counted
+from slabsvm.fitted.training import Training, checked_weights, folds, held_out, rows_counted
 from slabsvm.fitted.warnings import FitWarning
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import silenced, warn
-from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import (
+from slabsvm.runtime.estimators import (
     StrOptions,
     _check_method_params,
     _fit_context,
     _num_samples,
     _safe_indexing,
     _safe_split,
+    atomic,
 )
+from slabsvm.svm.program import weighted_quantile
 
 T = TypeVar("T")
 
@@ -477,3 +479,23 @@ def nameless(model: T) -> T:
     asked = copy(model)
     vars(asked).pop("feature_names_in_", None)
     return asked
+
+
+def scores_by_folds(detector: Detector, training: Training, random: np.random.RandomState) -> FloatArray:
+    """Return what each row scores under a model that has learned the other folds, (n_samples,).
+
+    Of a row with copies it is the mean of what these score. NaN for rows of weight 0. The detector is cloned, and puts
+    no threshold by such scores.
+    """
+    rows, _ = training.counted
+    sums, times = np.zeros(len(rows)), np.zeros(len(rows))
+    for weights, leaving in folds(training, random):
+        model: Any = detector._of_part()
+        # What the whole fit says of its rows it says once.
+        with silenced(UserWarning):
+            model.fit_training(training.weighing(weights, model._distinct), part=True)
+        model.n_features_in_ = training.X.shape[1]
+        asked = np.flatnonzero(leaving)
+        sums[asked] += leaving[asked] * model.score_samples(training.X[rows[asked]])
+        times += leaving
+    return training.by_row(sums / times)

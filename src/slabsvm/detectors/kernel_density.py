@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Detector, fit_with_groups, parameters
-from slabsvm.fitted import diagnosis
+from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
@@ -18,10 +18,9 @@ from slabsvm.fitted.warnings import alike, effective, optimistic_warning
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 from slabsvm.runtime.arrays import FloatArray, IndexArray, row_sums
-from slabsvm.runtime.objects import cached_property
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
+from slabsvm.runtime.estimators import FiniteReal, Interval, StrOptions, cached_property
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ class KernelDensityDetector(Detector):
         if offset < least:
             offset = least
             alone = float(np.average(scores < offset, weights=counts))
-            infinity_warning = diagnosis.out_of_reach_warning(
+            infinity_warning = warnings.out_of_reach_warning(
                 alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth"
             )
         rounding = rounding_of(1.0 + abs(offset))

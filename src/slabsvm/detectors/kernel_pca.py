@@ -20,8 +20,7 @@ import scipy.sparse.linalg
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import parameters
-from slabsvm.detectors.folds import scores_by_folds
+from slabsvm.detectors.base import parameters, scores_by_folds
 from slabsvm.detectors.kernelized import (
     KernelDetector,
     common_length,
@@ -29,17 +28,16 @@ from slabsvm.detectors.kernelized import (
     samples_of,
     soft_neighbours_of,
 )
-from slabsvm.fitted import diagnosis
+from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.fitted.model import KernelModel, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD, in_own_thread
-from slabsvm.runtime.objects import cached_property
-from slabsvm.runtime.sklearn_private import Interval
+from slabsvm.runtime.estimators import Interval, cached_property
+from slabsvm.svm.gram import Gram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,8 +286,8 @@ class KernelPCADetector(KernelDetector):
         # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
         alone = float(cloud.shares @ (cloud.means - model.length * cloud.shares <= model.rounding))
         if model.kernel is None or not model.kernel.local:
-            return diagnosis.far_accepted_warning(alone), offset
-        return diagnosis.out_of_reach_warning(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
+            return warnings.far_accepted_warning(alone), offset
+        return warnings.out_of_reach_warning(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):

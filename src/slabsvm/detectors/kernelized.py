@@ -17,14 +17,13 @@ from slabsvm.data.distinct import Distinct, distinct_rows, near_copies, same_poi
 from slabsvm.detectors.base import Detector, parameters
 from slabsvm.fitted.model import KernelModel
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import ROUNDING_GAP, Dense, Gram
-from slabsvm.gram.computed import gram_of
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, FromFunction, Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, pieces
-from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
+from slabsvm.runtime.estimators import FiniteReal, StrOptions
+from slabsvm.svm.gram import ROUNDING_GAP, Dense, Gram, gram_of
 
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.

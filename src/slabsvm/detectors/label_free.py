@@ -10,7 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.answers import final_detector
-from slabsvm.runtime.sklearn_private import _safe_indexing
+from slabsvm.runtime.estimators import _safe_indexing
 
 
 def label_free_score(estimator: Any, X: Any, y: Any = None) -> float:

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.dual.program import Dual, one_class
 from slabsvm.fitted.model import Solved, Unseen
-from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.sklearn_private import Interval
+from slabsvm.runtime.estimators import Interval
+from slabsvm.svm.gram import Gram
+from slabsvm.svm.program import Dual, one_class
 
 
 @parameters

@@ -11,16 +11,16 @@ import numpy as np
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import Solved, Unseen
 from slabsvm.fitted.planes import SlabPlanes, planes_at, refuse_impossible
-from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
+from slabsvm.runtime.estimators import FiniteReal, Interval, StrOptions
+from slabsvm.svm.gram import Gram
+from slabsvm.svm.program import Dual, one_class_slab
 
 
 @parameters

@@ -19,21 +19,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
-from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import GapScale, Solution
-from slabsvm.fitted import diagnosis, warnings
+from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import SMALL, Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval
-from slabsvm.solvers import loop
-from slabsvm.solvers.small import MOST_EXACT, Leaving, LeftOutScores, solve_small
+from slabsvm.runtime.estimators import FiniteReal, Interval
+from slabsvm.svm import loop
+from slabsvm.svm.gram import SMALL, Gram
+from slabsvm.svm.program import Dual, GapScale, Solution
+from slabsvm.svm.small import MOST_EXACT, Leaving, LeftOutScores, solve_small
 
 
 @parameters
@@ -226,7 +225,7 @@ class SupportVectorDetector(KernelDetector):
             )
             return solution, left_out
         model = type(self).__name__
-        text = diagnosis.unresolved_warning(dual, gram, solution, model=model, tol=self.tol, kernel=self.kernel)
+        text = warnings.unresolved_warning(dual, gram, solution, model=model, tol=self.tol, kernel=self.kernel)
         if text:
             warn(text, ConvergenceWarning)
         return solution, left_out
@@ -240,7 +239,7 @@ class SupportVectorDetector(KernelDetector):
         largest = float(np.abs(solution.scores).max())
         offsets = solution.offsets if trained else unseen.offsets(dual, rounding_of(largest))
         rounding = rounding_of(self._size_of_scores(solved, offsets) + self._added_to_scores(solved))
-        infinity_warning, offsets = diagnosis.planes_outside(
+        infinity_warning, offsets = warnings.planes_outside(
             solved,
             unseen,
             offsets,

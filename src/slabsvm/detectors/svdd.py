@@ -10,20 +10,18 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from slabsvm.detectors.base import parameters
-from slabsvm.detectors.folds import scores_by_folds
+from slabsvm.detectors.base import parameters, scores_by_folds
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.dual.program import Dual, hypersphere
-from slabsvm.dual.solution import Status
 from slabsvm.fitted.explanation import Explanation, Usual
 from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.sklearn_private import FiniteReal, Interval
+from slabsvm.runtime.estimators import FiniteReal, Interval
+from slabsvm.svm.gram import Gram
+from slabsvm.svm.program import Dual, Status, hypersphere
 
 
 @parameters

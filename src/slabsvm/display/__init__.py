@@ -4,10 +4,9 @@ All raise slabsvm.ExtraMissingError where it is not installed. What draws takes 
 new one of pyplot's, current from then on, and returns the figure.
 """
 
-from slabsvm.display.curves import CalibrationDisplay, OSCRDisplay, draw_monitor
 from slabsvm.display.explanation import draw_explanation, draw_explanations, draw_functions
 from slabsvm.display.figures import colour_map, figure, require_matplotlib
-from slabsvm.display.scores import SlabBoundaryDisplay, draw_scores
+from slabsvm.display.plots import CalibrationDisplay, OSCRDisplay, SlabBoundaryDisplay, draw_monitor, draw_scores
 
 __all__ = [
     "CalibrationDisplay",

@@ -20,15 +20,17 @@ from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.ensemble.known import OutlierClassifier, drawn_of_units, joined, labelled, left_out, n_folds, share_of
 from slabsvm.ensemble.ranks import Surprise
 from slabsvm.ensemble.readings import Combination, CombinedModel, Known, learned_views, n_views, no_less
-from slabsvm.ensemble.sample import Drawn, Sample
 from slabsvm.ensemble.scales import are_counts
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
-from slabsvm.fitted.sources import MOST_ALONE, folds
 from slabsvm.fitted.threshold import Calibration, calibration_by
 from slabsvm.fitted.training import (
+    MOST_ALONE,
+    Drawn,
+    Sample,
     Training,
     checked_weights,
+    folds,
     is_dask,
     refuse_what_is_not_finite,
     rows_counted,
@@ -40,8 +42,7 @@ from slabsvm.fitted.warnings import FitWarning, uneven_weights_warning
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, shown_progress, warn
-from slabsvm.runtime.objects import atomic, seed_of
-from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
+from slabsvm.runtime.estimators import HasMethods, Interval, _fit_context, _num_samples, atomic, seed_of
 
 Progress = Callable[[int, int, float], None]
 

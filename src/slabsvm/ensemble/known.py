@@ -24,10 +24,9 @@ from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import distinct_rows, groups_of
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.fitted.explanation import Explanation, of_distances
-from slabsvm.fitted.sources import FOLDS
-from slabsvm.fitted.training import Training
+from slabsvm.fitted.training import FOLDS, Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, IntArray, dense, pieces, stacked
-from slabsvm.runtime.sklearn_private import HasMethods
+from slabsvm.runtime.estimators import HasMethods
 
 
 @dataclass(frozen=True)

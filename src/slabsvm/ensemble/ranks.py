@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from slabsvm.data.checks import reading, refuse_lost_digits
 from slabsvm.fitted.training import checked_weights
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.estimators import atomic
 
 # Readings that differ by this share of themselves are one: rows that repeat a learned one differ by rounding.
 TIE = 1e-9

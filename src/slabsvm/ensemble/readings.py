@@ -19,16 +19,15 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.ensemble.known import OutlierClassifier
-from slabsvm.ensemble.nearest import Nearest, Neighbours
+from slabsvm.ensemble.neighbours import Nearest, Neighbours
 from slabsvm.ensemble.ranks import Surprise
-from slabsvm.ensemble.scales import scalings_of, viewed
-from slabsvm.ensemble.unlearned import distances_without_own
+from slabsvm.ensemble.scales import distances_without_own, scalings_of, viewed
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model
 from slabsvm.fitted.training import Training, refuse_what_is_not_finite
 from slabsvm.kernels.expansion import TYPICAL_ROWS
 from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, pieces
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.estimators import cached_property
 
 # The mean distance is of the 20 nearest rows; a local ratio compares the 5 nearest with the 10 nearest of their own.
 # WEIGHTS says how much each of the three readings counts.

@@ -23,18 +23,23 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.p_values import whole_up
-from slabsvm.detectors.answers import answer, explanation_of, final_estimator, left_out_decisions, refuse_classifier
+from slabsvm.detectors.answers import (
+    Wrapping,
+    answer,
+    explanation_of,
+    final_estimator,
+    left_out_decisions,
+    refuse_classifier,
+)
 from slabsvm.detectors.base import distinct_of, parameters
 from slabsvm.detectors.label_free import promised_recall
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.detectors.wrapping import Wrapping
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.warnings import FitWarning
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced
-from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples, _safe_indexing
+from slabsvm.runtime.estimators import HasMethods, Interval, _fit_context, _num_samples, _safe_indexing, atomic
+from slabsvm.svm.program import weighted_quantile
 
 
 @parameters

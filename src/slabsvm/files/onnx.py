@@ -21,10 +21,10 @@ from slabsvm.conformal import far, p_values
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.detectors import kernel_density, kernel_pca, one_class_svm, slab, svdd
 from slabsvm.detectors.answers import final_detector, unwrapped
-from slabsvm.ensemble import auto, known, nearest, neighbours, ranks, readings
+from slabsvm.ensemble import auto, known, neighbours, ranks, readings, scales
 from slabsvm.fitted import planes
 from slabsvm.fitted.model import ROUNDING_UNITS
-from slabsvm.kernels import additive, rbf
+from slabsvm.kernels import named
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.runtime.arrays import FloatArray, dense
 from slabsvm.runtime.caller import load
@@ -368,14 +368,14 @@ def _surprise(found: ranks.Surprise, reading: Any) -> Any:
     return np.log(1.0 + excess) - _take(np.log((1.0 + found.rows) / (1.0 + found.rows[-1])), above)
 
 
-def _mean_of_nearest(of: nearest.Nearest, rows: _Tensor, most: int) -> Callable[..., Any]:
+def _mean_of_nearest(of: neighbours.Nearest, rows: _Tensor, most: int) -> Callable[..., Any]:
     """Return what gives the mean over rows' k nearest, (n,), k <= most, of distances or of values of samples, (m,)."""
     graph, samples = rows.graph, dense(of.samples)
-    kernel, count = rbf.RBF.at(1.0, samples, np.ones(len(samples))), np.array([min(most, len(samples))])
+    kernel, count = named.RBF.at(1.0, samples, np.ones(len(samples))), np.array([min(most, len(samples))])
     _, near = graph.nodes("TopK", -_exponents(kernel, samples, rows), count, count=2, axis=1, largest=0)
     apart = _operator("ReduceSumSquare", 2, keepdims=0)(_operator("Unsqueeze", 1)(rows) - _take(samples, near))
     squares, order = graph.nodes("TopK", apart, count, count=2, axis=1, largest=0)
-    own, distances = _take_own(near, order), np.minimum(np.sqrt(squares), nearest.FARTHEST)
+    own, distances = _take_own(near, order), np.minimum(np.sqrt(squares), scales.FARTHEST)
     copies, passed = _take(of.counts, own), _operator("CumSum")(_take(of.counts, own), np.array(1))
 
     def mean(k: int, values: FloatArray | None = None) -> Any:
@@ -403,14 +403,14 @@ def _of_trees(detector: known.OutlierClassifier, rows: _Tensor) -> Any:
     return _row_sums(_take(trees.values, places)) / float(len(trees.roots))
 
 
-def _exponents(kernel: rbf.RBF, samples: FloatArray, rows: _Tensor) -> Any:
+def _exponents(kernel: named.RBF, samples: FloatArray, rows: _Tensor) -> Any:
     """Return -gamma |x - z|^2 of rows (n, d) and samples (m, d), shape (n, m); -inf for rows too far out."""
     if kernel.differences:
         return _by_feature("_apart = Sub(_x, _z) _term = Mul(_apart, _apart)", rows, samples) * -kernel.gamma
     centre, root = 0.0 if kernel.centre is None else kernel.centre, 2.0 * np.sqrt(0.5 * kernel.gamma)
     others, scaled = (samples - centre) * root, (rows - centre) * root
     squares = -0.5 * _row_squares(scaled)
-    is_near = _column(squares >= -rbf.INFINITELY_FAR * FINITE)
+    is_near = _column(squares >= -named.INFINITELY_FAR * FINITE)
     products = _where(is_near, scaled, 0.0) @ others.T - 0.5 * np.square(others).sum(axis=1)
     return np.minimum(products + _where(is_near, _column(squares), -np.inf), 0.0)
 
@@ -431,14 +431,14 @@ def _log_mass(expansion: Any, rows: _Tensor) -> Any:
 def _sums(expansion: Any, rows: _Tensor, coefficients: FloatArray) -> Any:
     """Return sum_i c_i k(x_i, x) over an expansion's samples for coefficients (m, q), shape (n, q)."""
     kernel, samples = expansion.kernel, expansion.samples
-    if isinstance(kernel, rbf.RBF):
+    if isinstance(kernel, named.RBF):
         top, values = _relative(expansion, rows)
         return np.exp(_column(top)) * (values @ coefficients)
-    if isinstance(kernel, additive.Linear | additive.Hellinger):
+    if isinstance(kernel, named.Linear | named.Hellinger):
         return _image(kernel, rows) @ np.asarray(kernel.prepare(samples).T @ coefficients)
-    if isinstance(kernel, additive.Intersection):
+    if isinstance(kernel, named.Intersection):
         return _by_feature("_term = Min(_x, _z)", rows, dense(samples)) @ coefficients
-    if isinstance(kernel, additive.Chi2):
+    if isinstance(kernel, named.Chi2):
         term = "_both = Add(_x, _z) _of = Div(_z, _both) _bad = IsNaN(_of) _none = Sub(_x, _x)"  # of two zeros 0
         term += " _share = Where(_bad, _none, _of) _term = Mul(_x, _share)"
         return _by_feature(term, rows, dense(samples).astype(np.float64)) @ (2.0 * coefficients)
@@ -449,9 +449,9 @@ def _sums(expansion: Any, rows: _Tensor, coefficients: FloatArray) -> Any:
 
 def _image(kernel: Kernel | None, rows: _Tensor) -> Any:
     """Return vectors as long as rows' images, (n, d), or (1, 1) for RBF; they are the images of explicit kernels."""
-    if isinstance(kernel, additive.Linear):
+    if isinstance(kernel, named.Linear):
         return rows if kernel.centre is None else rows - kernel.centre
-    return rows.graph.tensor(np.ones((1, 1))) if isinstance(kernel, rbf.RBF) else np.sqrt(rows)
+    return rows.graph.tensor(np.ones((1, 1))) if isinstance(kernel, named.RBF) else np.sqrt(rows)
 
 
 @_score.register(one_class_svm.OneClassSVM)

@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 
 from slabsvm.data.distinct import Distinct
-from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution
 from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.planes import LEAST_SIDE
 from slabsvm.fitted.threshold import Calibration
 from slabsvm.fitted.training import Training
-from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 from slabsvm.runtime.arrays import STEP_BYTES, BoolArray, FloatArray, IndexArray, pieces
-from slabsvm.runtime.objects import cached_property
-from slabsvm.solvers.small import LeftOutScores
+from slabsvm.runtime.estimators import cached_property
+from slabsvm.svm.gram import Gram
+from slabsvm.svm.program import Dual, Solution
+from slabsvm.svm.small import LeftOutScores
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.

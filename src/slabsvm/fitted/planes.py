@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.program import weighted_quantile
-from slabsvm.dual.solution import Status
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
 from slabsvm.kernels.expansion import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.svm.program import Status, weighted_quantile
 
 # Below this share of the lower offset a row's distance is read off its kernel mass, not off its position.
 OUT_OF_REACH = 1e-3

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.svm.program import weighted_quantile
 
 # Two rows tie, and one does not.
 TIED = 1.5

@@ -4,9 +4,8 @@ A new kernel is one class in a file of this folder, and in `KERNELS`, by which d
 knows of programs, solvers or detectors.
 """
 
-from slabsvm.kernels.additive import Chi2, Hellinger, Intersection, Linear
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF, Chi2, Hellinger, Intersection, Linear
 
 KERNELS: tuple[type[Kernel], ...] = (Linear, RBF, Intersection, Hellinger, Chi2)
 NAMED = {kernel.__name__.lower(): kernel for kernel in KERNELS}

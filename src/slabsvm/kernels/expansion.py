@@ -25,10 +25,10 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.base import Kernel, NotFiniteError
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, Rows, dense, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.estimators import cached_property
 
 # What is typical is read off 256 samples: their order is a hash, and as good as random.
 TYPICAL_ROWS = 256

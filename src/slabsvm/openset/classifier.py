@@ -1,7 +1,8 @@
 """Open-set recognition: one detector for each known class, and "none of them" as an answer.
 
 Scores of different models have different units, and are compared as conformal p-values, class by class (Mondrian: Vovk,
-Gammerman, Shafer 2005). `slabsvm.openset.rules` says how the models decide, alone or with a classifier.
+Gammerman, Shafer 2005). `slabsvm.openset.rules` says how the models decide, alone or with a classifier. What may be the
+label of a class, or of rows of none, is checked here.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import delayed
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_consistent_length, check_is_fitted, column_or_1d
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.detectors.answers import refuse_classifier
+from slabsvm.detectors.answers import Wrapping, refuse_classifier
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.wrapping import Wrapping
 from slabsvm.fitted.training import checked_weights, fit_with, routed
 from slabsvm.fitted.warnings import FitWarning
-from slabsvm.openset.labels import checked_labels, joined, listed, unknown_label_for
-from slabsvm.openset.rules import ClassifierRule, DetectorRule, names, warnings_of_classes
+from slabsvm.openset.rules import ClassifierRule, DetectorRule, listed, names, warnings_of_classes
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, gathered, warn
-from slabsvm.runtime.objects import atomic, seed_of
-from slabsvm.runtime.sklearn_private import (
+from slabsvm.runtime.estimators import (
     HasMethods,
     Interval,
     _check_method_params,
     _fit_context,
     _num_samples,
     _safe_indexing,
+    atomic,
+    seed_of,
 )
 
 
@@ -303,3 +304,54 @@ def _fitted_to_class(
             return model, warned
     except ValueError as error:
         raise ValueError(f"Class {label!r}, of n_samples = {count}, cannot be learned: {error}") from error
+
+
+def checked_labels(y: Any, X: Any) -> npt.NDArray[Any]:
+    """Return the class of each row of X, (n_samples,), or refuse what names no classes."""
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    if len(y) == 0:
+        raise ValueError("There are 0 samples; give some of each class.")
+    assert_all_finite(y, input_name="y")
+    if y.dtype.kind == "O" and not all(isinstance(label, str) for label in y):
+        kinds = sorted({type(label).__name__ for label in y})
+        raise ValueError(
+            f"Unknown label type: y is an array of objects of the types {', '.join(kinds)}. Give all classes as "
+            "words, or all as whole numbers in an array of numbers."
+        )
+    check_classification_targets(y)
+    return np.asarray(y)
+
+
+def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
+    """Return the unknown label beside these classes, for the parameter of this name; refuse one that is a class."""
+    words = classes.dtype.kind in "US" or isinstance(classes[0], str)
+    if isinstance(label, str) and label == "auto":
+        label = "unknown" if words else min(-1, int(classes[0]) - 1)
+    if isinstance(label, str) != words:
+        kinds = ("words", "a number") if words else ("numbers", "a word")
+        raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")
+    if not words:
+        is_whole = isinstance(label, Real) and float(label).is_integer()
+        if not is_whole:
+            raise ValueError(f"unknown_label is {label!r}, but the classes are whole numbers; give a whole number.")
+        label = int(label)
+    joined(classes, label)
+    if label in classes:
+        raise ValueError(
+            f"The unknown label {label!r} is one of the classes in y. Give another unknown_label, or leave the "
+            "samples of unknown classes out of the training data."
+        )
+    return label
+
+
+def joined(classes: npt.NDArray[Any], label: Any) -> npt.NDArray[Any]:
+    """Return classes and a label in one array, True and False as 1 and 0 beside numbers; ValueError if no type does."""
+    values = [*classes.tolist(), label]
+    together = np.array(values, dtype=object if classes.dtype == object else None)
+    if together.dtype != classes.dtype and (together.dtype == object or together.tolist() != values):
+        raise ValueError(
+            f"No 64-bit number type holds the classes {listed(classes)} together with {label!r}, and answers need "
+            "both. Give another unknown_label, or the classes as words."
+        )
+    return together

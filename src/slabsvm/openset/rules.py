@@ -40,11 +40,10 @@ from slabsvm.conformal.detector import (
 )
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, Ranking, largest_rejected, ranked
 from slabsvm.detectors.answers import final_estimator
-from slabsvm.openset.labels import listed
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned
-from slabsvm.runtime.sklearn_private import _safe_indexing
+from slabsvm.runtime.estimators import _safe_indexing
 
 
 def warnings_of_classes(warned: Sequence[Sequence[Warned]], classes: npt.NDArray[Any]) -> list[Warned]:
@@ -262,3 +261,9 @@ def _fisher(normal: FloatArray, certain: FloatArray, least: FloatArray) -> Float
     """Return s_k of P_k and C_k, arrays of one shape, and of the least that each class's P_k can be."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(normal > least * (1 + WHOLE), np.log(normal) + np.log(certain), -np.inf)
+
+
+def listed(labels: npt.NDArray[Any]) -> str:
+    """Return a few labels for a message."""
+    shown = ", ".join(repr(label) for label in labels[:5].tolist())
+    return shown if len(labels) <= 5 else f"{shown}, ..."

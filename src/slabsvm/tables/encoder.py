@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
+from slabsvm.runtime.estimators import StrOptions, _fit_context, atomic
 from slabsvm.tables.cells import Cells, TableError, cells_of, listed, places_of, shown, table_of
 from slabsvm.tables.columns import Categories, Column, Encoded, Numbers
 from slabsvm.tables.plan import LeftOut, Plan, Rules, Undecided, decided, nothing_left, read_at_once, refused, taken

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 import problems
 from slabsvm import OneClassSlabSVM
-from slabsvm.gram.computed import Computed, Explicit, gram_of
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
+from slabsvm.svm.gram import Computed, Explicit, gram_of
 
 pytestmark = pytest.mark.numeric
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Status, with_right_sums
-from slabsvm.gram.computed import Computed
-from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import loop
-from slabsvm.solvers.loop import TUNING, Limits, _Rounds
-from slabsvm.solvers.small import MOST_EXACT, solve_small
+from slabsvm.kernels.named import RBF
+from slabsvm.svm import loop
+from slabsvm.svm.gram import Computed
+from slabsvm.svm.loop import TUNING, Limits, _Rounds
+from slabsvm.svm.program import Status, one_class_slab, with_right_sums
+from slabsvm.svm.small import MOST_EXACT, solve_small
 
 pytestmark = pytest.mark.numeric
 

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import Status, linear_minimiser
-from slabsvm.gram.base import Blocks, Dense
-from slabsvm.gram.computed import Computed
-from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import loop
-from slabsvm.solvers.loop import equal_scores_by_products
-from slabsvm.solvers.small import MOST_EXACT, solve_small
+from slabsvm.kernels.named import RBF
+from slabsvm.svm import loop
+from slabsvm.svm.gram import Blocks, Computed, Dense
+from slabsvm.svm.loop import equal_scores_by_products
+from slabsvm.svm.program import Status, linear_minimiser, one_class_slab
+from slabsvm.svm.small import MOST_EXACT, solve_small
 
 
 def problem(n_samples, gamma=0.3):

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from slabsvm.gram import base as module
-from slabsvm.gram.base import Blocks
-from slabsvm.gram.computed import Computed
-from slabsvm.kernels.additive import Intersection, Linear
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF, Intersection, Linear
+from slabsvm.svm import gram as module
+from slabsvm.svm.gram import Blocks, Computed
 
 pytestmark = pytest.mark.numeric
 

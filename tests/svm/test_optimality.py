@@ -11,13 +11,11 @@ import certificate
 import problems
 from problems import Problem, by_name
 from slabsvm import FitWarning, OneClassSlabSVM
-from slabsvm.dual.program import one_class_slab
-from slabsvm.dual.solution import GapScale, Solution, Status
-from slabsvm.gram.base import Dense
-from slabsvm.gram.computed import Computed
-from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import loop
-from slabsvm.solvers.loop import TUNING
+from slabsvm.kernels.named import RBF
+from slabsvm.svm import loop
+from slabsvm.svm.gram import Computed, Dense
+from slabsvm.svm.loop import TUNING
+from slabsvm.svm.program import GapScale, Solution, Status, one_class_slab
 from slabsvm_reproduction.interior_point import Optimum, interior_point
 
 pytestmark = pytest.mark.numeric
@@ -178,7 +176,7 @@ def test_multipliers_are_feasible_and_the_gap_is_true_wherever_a_fit_stops(seed,
 
 
 def test_a_fit_that_runs_out_of_iterations_says_so():
-    """Of small programs solvers/test_small.py holds it."""
+    """Of small programs svm/test_small.py holds it."""
     X, dual = cloud(3, 1500), one_class_slab(np.ones(1500), 0.2, 0.1, 2 / 3)
     K = problems.rbf(0.3)(X, X)
     for most in (0, 3):

@@ -1,6 +1,6 @@
 """The solver for more than 2,000 samples: descend on a working set and update all scores, until the gap is small.
 
-The problem is the Dual; one of up to 2,000 samples is left to `slabsvm.solvers.small`. A large one is first solved over
+The problem is the Dual; one of up to 2,000 samples is left to `slabsvm.svm.small`. A large one is first solved over
 a sample of the data; its scores tell which samples can become support vectors. These candidates are solved next, and
 then rounds over all samples close the gap. In a round, the working set is every variable strictly inside its box and
 the samples that violate optimality most, or come nearest to it. (With fewer variables, convergence is 2 to 20 times
@@ -19,8 +19,11 @@ from typing import Any
 import numpy as np
 
 from slabsvm import core
-from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import (
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.svm.gram import SMALL, Blocks, Gram, refuse_negative_curvature
+from slabsvm.svm.program import (
+    Dual,
     GapScale,
     Point,
     Solution,
@@ -29,16 +32,13 @@ from slabsvm.dual.solution import (
     linear_minimiser,
     multipliers_of,
 )
-from slabsvm.gram.base import SMALL, Blocks, Gram, refuse_negative_curvature
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers.small import CURVATURE_FLOOR, MOST_EXACT, solve_small
-from slabsvm.solvers.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
+from slabsvm.svm.small import CURVATURE_FLOOR, MOST_EXACT, solve_small
+from slabsvm.svm.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingSets, candidates_of, padded
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of `slabsvm.solvers.loop`; half and twice of those without a figure change fits by less than 15 %.
+    """Numbers of `slabsvm.svm.loop`; half and twice of those without a figure change fits by less than 15 %.
 
     Attributes
     ----------

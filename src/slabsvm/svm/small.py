@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from slabsvm import core
-from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import GapScale, Point, Solution, Status, certified
-from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.svm.gram import Gram, refuse_negative_curvature
+from slabsvm.svm.program import Dual, GapScale, Point, Solution, Status, certified
 
 # The most samples of a program that goes to the core whole, and that rows or groups are left out of exactly.
 MOST_EXACT = 2000

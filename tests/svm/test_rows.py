@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.program import one_class, one_class_slab
-from slabsvm.dual.solution import Status
-from slabsvm.gram.computed import COARSE, Computed
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.named import RBF
 from slabsvm.runtime.arrays import PIECE_BYTES
-from slabsvm.solvers import loop
-from slabsvm.solvers.working_set import KernelCache
+from slabsvm.svm import loop
+from slabsvm.svm.gram import COARSE, Computed
+from slabsvm.svm.program import Status, one_class, one_class_slab
+from slabsvm.svm.working_set import KernelCache
 
 pytestmark = pytest.mark.numeric
 

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.core import LANES
-from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Point, Solution
-from slabsvm.gram.base import Blocks, Gram
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.svm.gram import Blocks, Gram
+from slabsvm.svm.program import Dual, Point, Solution
 
 # The samples that join the working set: at least this many, or as many as are free; a quarter for each of four sides.
 NEWCOMERS = 256

@@ -3,8 +3,19 @@
 import numpy as np
 import pytest
 
-from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab, weighted_quantile
-from slabsvm.dual.solution import GapScale, Point, Status, certified, linear_minimiser, with_right_sums
+from slabsvm.svm.program import (
+    Dual,
+    GapScale,
+    Point,
+    Status,
+    certified,
+    hypersphere,
+    linear_minimiser,
+    one_class,
+    one_class_slab,
+    weighted_quantile,
+    with_right_sums,
+)
 
 pytestmark = pytest.mark.numeric
 

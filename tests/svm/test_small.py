@@ -24,11 +24,10 @@ from left_out import (
     smaller,
     whole,
 )
-from slabsvm.dual.program import hypersphere, one_class, one_class_slab
-from slabsvm.dual.solution import Status
-from slabsvm.gram.base import Dense
-from slabsvm.solvers import small
-from slabsvm.solvers.small import MOST_EXACT, Leaving, solve_small
+from slabsvm.svm import small
+from slabsvm.svm.gram import Dense
+from slabsvm.svm.program import Status, hypersphere, one_class, one_class_slab
+from slabsvm.svm.small import MOST_EXACT, Leaving, solve_small
 
 pytestmark = pytest.mark.numeric
 
