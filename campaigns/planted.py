@@ -22,7 +22,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.threshold import Calibration
 from slabsvm.kernels.named import Linear
 from slabsvm.svm.gram import Gram
-from slabsvm.svm.program import Dual, Point, one_class
+from slabsvm.svm.program import DualProblem, Point, one_class
 
 Fault = Callable[[], AbstractContextManager[Any]]
 # By the names of the functions that state the laws.
@@ -99,7 +99,9 @@ planted(
 )
 planted(
     "Planes are put a hundredth of the scores' range further in",
-    lambda: after(Dual, "offsets", lambda offsets, dual, scores: offsets + 0.01 * dual.signs * float(np.ptp(scores))),
+    lambda: after(
+        DualProblem, "offsets", lambda offsets, dual, scores: offsets + 0.01 * dual.signs * float(np.ptp(scores))
+    ),
     "nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane",
 )
 planted(

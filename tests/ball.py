@@ -15,7 +15,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.estimators import Interval
 from slabsvm.svm.gram import Gram
-from slabsvm.svm.program import Dual, hypersphere
+from slabsvm.svm.program import DualProblem, hypersphere
 
 
 @parameters
@@ -28,13 +28,13 @@ class Ball(SupportVectorDetector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"nu": [Interval(Real, 0.0, 1.0, closed="right")]}
 
-    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> DualProblem:
         # Since the multipliers sum to 1, a constant may be taken off the diagonal.
         return hypersphere(weights, self.nu, gram.diagonal - _constant(kernel, gram))
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
         del unseen
-        # |Phi(x) - a|^2 = |a|^2 + the constant - 2 s(x), with s the Dual's score.
+        # |Phi(x) - a|^2 = |a|^2 + the constant - 2 s(x), with s the dual problem's score.
         constant = _constant(solved.kernel, solved.gram)
         squared_radius = solved.squared_norm + constant - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}

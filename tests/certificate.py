@@ -25,12 +25,12 @@ def gap(dual: Any, K: np.ndarray, multipliers: np.ndarray) -> float:
     """
     total = 0.0
     s = scores(dual, K, multipliers)
-    for sign, row, caps, mass in zip(dual.signs, multipliers, dual.caps, dual.totals, strict=True):
+    for sign, row, upper_bounds, mass in zip(dual.signs, multipliers, dual.upper_bounds, dual.totals, strict=True):
         slopes = sign * s
         lowest = np.zeros_like(row)
         left = float(mass)
         for i in np.argsort(slopes, kind="stable"):
-            lowest[i] = min(caps[i], left)
+            lowest[i] = min(upper_bounds[i], left)
             left -= lowest[i]
         # Sums of row and lowest agree only up to rounding; with slopes taken from their middle, that does not matter.
         differences = (row - lowest) * (slopes - np.median(slopes))

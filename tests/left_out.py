@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import problems
 from slabsvm.svm.gram import Dense
-from slabsvm.svm.program import Dual, Solution, Status, one_class, one_class_slab
+from slabsvm.svm.program import DualProblem, Solution, Status, one_class, one_class_slab
 from slabsvm.svm.small import Leaving, LeftOutScores, solve_small
 from slabsvm_reproduction.interior_point import interior_point
 
@@ -55,7 +55,7 @@ class Program:
     """A program, its K, and what leaves: one of the copies of each sample, (m,), or groups of samples."""
 
     name: str
-    dual: Dual
+    dual: DualProblem
     K: np.ndarray
     copies: np.ndarray
     groups: list[np.ndarray] | None
@@ -115,7 +115,9 @@ def whole(groups: Sequence[np.ndarray]) -> Leaving:
     return Leaving(groups=[(np.asarray(group), np.asarray(group)) for group in groups])
 
 
-def left_out(dual: Dual, K: np.ndarray, leaving: Leaving | None = None, **how: Any) -> tuple[Solution, LeftOutScores]:
+def left_out(
+    dual: DualProblem, K: np.ndarray, leaving: Leaving | None = None, **how: Any
+) -> tuple[Solution, LeftOutScores]:
     """Return the optimum of a program, and scores without what leaves; without each sample if None is given."""
     leaving = Leaving(np.zeros(len(K))) if leaving is None else leaving
     solution, without = solve_small(dual, Dense(K), leaving=leaving, **how)
@@ -123,28 +125,28 @@ def left_out(dual: Dual, K: np.ndarray, leaving: Leaving | None = None, **how: A
     return solution, without
 
 
-def smaller(dual: Dual, leaving: Any, stays: Any = 0.0) -> Dual:
+def smaller(dual: DualProblem, leaving: Any, stays: Any = 0.0) -> DualProblem:
     """Return the program in which a share stays of some boxes, and all grow until they hold what their planes have."""
-    caps = dual.caps.copy()
-    caps[:, leaving] *= stays
-    return replace(dual, caps=caps * np.maximum(1.0, dual.totals / caps.sum(axis=1))[:, None])
+    upper_bounds = dual.upper_bounds.copy()
+    upper_bounds[:, leaving] *= stays
+    return replace(dual, upper_bounds=upper_bounds * np.maximum(1.0, dual.totals / upper_bounds.sum(axis=1))[:, None])
 
 
-def refit(dual: Dual, K: np.ndarray, leaving: Any, stays: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def refit(dual: DualProblem, K: np.ndarray, leaving: Any, stays: Any = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of all samples where a share stays of some boxes, and how far each may be off, (m,) arrays."""
     rest = smaller(dual, leaving, stays)
-    kept = np.flatnonzero(rest.caps.any(axis=0))
+    kept = np.flatnonzero(rest.upper_bounds.any(axis=0))
     part = rest.part(kept)
     found = interior_point(K[np.ix_(kept, kept)], part)
     return dual.linear + K[:, kept] @ part.beta(found.multipliers), off_by(K, dual, found.gap)
 
 
-def off_by(K: np.ndarray, dual: Dual, gap: float) -> np.ndarray:
+def off_by(K: np.ndarray, dual: DualProblem, gap: float) -> np.ndarray:
     """Return how far scores are off, at most, of a feasible point with this gap, (m,).
 
     * Scores are those of their multipliers, c + K beta, which is a sum of m + 1 rounded products of at most `largest`
       in all: it is off by no more than e = 2 (m + 2) UNIT largest.
-    * The gap is a sum of v t+ + (cap - v) t- over samples and planes. Where each distance t is off by e, that of the
+    * The gap is a sum of v t+ + (u - v) t- over samples and planes. Where each distance t is off by e, that of the
       multipliers is off by at most e sum(v), and what those of the optimum would be by as much.
     * Half of |w - w*|^2 is at most the true gap. So a score is off by at most sqrt(k(x, x)) sqrt(2 gap), and by e.
     """
@@ -154,7 +156,7 @@ def off_by(K: np.ndarray, dual: Dual, gap: float) -> np.ndarray:
     return np.sqrt(2.0 * (max(gap, 0.0) + hidden) * np.diagonal(K)) + rounding
 
 
-def gap_of(dual: Dual, solution: Solution, found: LeftOutScores) -> float:
+def gap_of(dual: DualProblem, solution: Solution, found: LeftOutScores) -> float:
     """Return the gap that the core's optimum without what leaves may have, by the term that it adds."""
     added = ADDED * (STIFFER if found.counts["again"] else 1.0)
     return added * float(np.abs(solution.offsets) @ dual.totals)

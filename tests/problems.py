@@ -11,7 +11,7 @@ from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, NeighboursDe
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.named import RBF, Chi2, Hellinger, Intersection, Linear
 from slabsvm.svm.gram import Computed, Dense, Gram
-from slabsvm.svm.program import Dual, GapScale, hypersphere, one_class, one_class_slab
+from slabsvm.svm.program import DualProblem, GapScale, hypersphere, one_class, one_class_slab
 
 EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)
 SIZES = (2, 3, 5, 9, 17, 30, 47, 64, 80, 120)
@@ -54,10 +54,10 @@ FORMULAS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Kernel
 
 @dataclass(frozen=True)
 class Problem:
-    """A Dual, its K by an independent formula, which is computed when it is asked for, and its Gram."""
+    """A DualProblem, its K by an independent formula, which is computed when it is asked for, and its Gram."""
 
     name: str
-    dual: Dual
+    dual: DualProblem
     given: np.ndarray | Callable[[], np.ndarray]
     gram: Gram
 
@@ -146,7 +146,7 @@ def _psd(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
     return np.exp(-np.abs(X[:, None] - X[None]).sum(axis=2))
 
 
-def _dense(name: str, dual: Dual, K: np.ndarray) -> Problem:
+def _dense(name: str, dual: DualProblem, K: np.ndarray) -> Problem:
     return Problem(name, dual, K, Dense(K))
 
 
@@ -178,7 +178,7 @@ def hand_made() -> list[Problem]:
     listed.append(("outlier at 1e3, linear, light", (0.001, 0.001, 2 / 3), X @ X.T))
     return [
         _dense(name, dual, K)
-        if isinstance(dual, Dual)
+        if isinstance(dual, DualProblem)
         else _dense(f"{name}, epsilon {dual[2]:.3g}", one_class_slab(ones(len(K)), *dual), K)
         for name, dual, K in listed
     ]

@@ -69,10 +69,10 @@ def planes(detector: Any, m: int) -> list[tuple[int, Extended, Any, Any]]:
 def gap(detector: Any, kernel: Extended) -> float:
     """Return the duality gap of a fit, under a kernel matrix from which a constant may have been taken.
 
-    With a plane at rho a multiplier should be 0 above it and at its cap below: the gap is how far it is from that,
-    times its sample's height above or below, at the best rho, which is at a sample. A sample may have multipliers in
-    both planes, of which the coefficient is the difference: the rest, in all what the coefficients lack of the planes'
-    sums, adds its multiple of the planes' distance to the gap, whichever samples have it.
+    With a plane at rho a multiplier should be 0 above it and at its upper bound below: the gap is how far it is from
+    that, times its sample's height above or below, at the best rho, which is at a sample. A sample may have multipliers
+    in both planes, of which the coefficient is the difference: the rest, in all what the coefficients lack of the
+    planes' sums, adds its multiple of the planes' distance to the gap, whichever samples have it.
     """
     parts = planes(detector, len(kernel))
     scores = kernel @ sum(sign * held for sign, held, *_ in parts)

@@ -38,7 +38,7 @@ def test_steps_are_few_whatever_the_scale_and_the_gap_is_true(name, scale):
     assert found.objective == pytest.approx(0.5 * beta @ scores, rel=1e-12)
     # The objective at w = K beta and the offsets, less the dual's: what the gap is.
     off = np.maximum(problem.signs[:, None] * (found.offsets[:, None] - scores), 0.0)
-    primal = beta @ scores + (problem.caps * off).sum() - problem.signs @ (found.offsets * problem.totals)
+    primal = beta @ scores + (problem.upper_bounds * off).sum() - problem.signs @ (found.offsets * problem.totals)
     assert primal == pytest.approx(found.gap, abs=1e-13 * found.objective)
 
 
@@ -50,7 +50,7 @@ def test_every_iterate_is_inside(name):
         for each in (iterate.v, iterate.u, iterate.z, iterate.y):
             assert (each > 0).all()
         np.testing.assert_allclose(iterate.v.sum(axis=1), problem.totals)
-        np.testing.assert_allclose(iterate.v + iterate.u, problem.caps)
+        np.testing.assert_allclose(iterate.v + iterate.u, problem.upper_bounds)
         assert iterate.step()
 
 

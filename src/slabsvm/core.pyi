@@ -15,7 +15,7 @@ def descend(
     gram: AnyFloatArray,
     scores: AnyFloatArray,
     values: FloatArray,
-    caps: FloatArray,
+    upper_bounds: FloatArray,
     signs: AnyFloatArray,
     objective: float,
     smallest: float,
@@ -47,7 +47,7 @@ def chi2_rows(
 ) -> None: ...
 def fit(
     K: FloatArray,
-    caps: FloatArray,
+    upper_bounds: FloatArray,
     totals: FloatArray,
     linear: FloatArray,
     *,

@@ -38,14 +38,17 @@ def descend(problem, *, tol=1e-8, share=0.0, max_steps=10_000, floor=1e-12, **ho
     dual, scores, values = problem["dual"], problem["scores"].copy(), problem["values"].copy()
     signs = dual.signs.astype(scores.dtype)
     limits = (problem["objective"], 1e-12, tol, share, floor, max_steps)
-    steps, curvature = core.descend(problem["gram"], scores, values, dual.caps, signs, *limits, **how)
+    steps, curvature = core.descend(problem["gram"], scores, values, dual.upper_bounds, signs, *limits, **how)
     return steps, curvature, scores, values
 
 
 def arrays_of(problem):
     """Return all arrays that a descent is given, by name, in order: copies of those that it writes to."""
     given = {name: problem[name].copy() for name in ("gram", "scores", "values")}
-    return given | {"caps": problem["dual"].caps.copy(), "signs": problem["dual"].signs.astype(given["gram"].dtype)}
+    return given | {
+        "upper_bounds": problem["dual"].upper_bounds.copy(),
+        "signs": problem["dual"].signs.astype(given["gram"].dtype),
+    }
 
 
 def assert_same(one, other):
@@ -76,7 +79,7 @@ def test_descent_lowers_the_objective_keeps_the_sums_and_keeps_scores_true(instr
     assert 0 < steps < 10_000
     assert curvature >= -1e-6
     assert (values >= 0).all()
-    assert (values <= dual.caps).all()
+    assert (values <= dual.upper_bounds).all()
     np.testing.assert_allclose(values.sum(axis=1), dual.totals, rtol=1e-12)
     np.testing.assert_allclose(scores[:m], true_scores, atol=1e-5 if dtype is np.float32 else 1e-12)
     np.testing.assert_array_equal(scores[m:], 0.0)
@@ -108,7 +111,7 @@ def test_descent_reports_a_negative_curvature():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["gram", "scores", "values", "caps"])
+@pytest.mark.parametrize("name", ["gram", "scores", "values", "upper_bounds"])
 def test_numbers_that_are_none_end_a_descent_or_lead_it_nowhere(instructions, name, dtype):
     for epsilon, value in itertools.product(EPSILONS, (np.nan, np.inf, -np.inf, "huge")):
         for rows in (slice(0, 1), slice(None, None, 3), slice(None)):
@@ -162,13 +165,17 @@ def short_of(end):
     return {"gram": lambda gram: np.ascontiguousarray(gram[:, :end]), "scores": lambda scores: scores[:end].copy()}
 
 
-BY_PLANE = ("values", "caps", "signs")
+BY_PLANE = ("values", "upper_bounds", "signs")
 WRONG = {
     "gram with float64 scores": (TypeError, "scores", {"gram": lambda gram: gram.astype(np.float32)}),
     "integers": (TypeError, "gram", {"gram": lambda gram: gram.astype(int)}),
     "a list": (TypeError, "gram", {"gram": lambda gram: gram.tolist()}),
     "nothing": (TypeError, "values", {"values": lambda _: None}),
-    "other bytes": (TypeError, "caps", {"caps": lambda caps: caps.astype(caps.dtype.newbyteorder())}),
+    "other bytes": (
+        TypeError,
+        "upper_bounds",
+        {"upper_bounds": lambda upper_bounds: upper_bounds.astype(upper_bounds.dtype.newbyteorder())},
+    ),
     "columns": (ValueError, "gram", {"gram": np.asfortranarray}),
     "every other row": (ValueError, "gram", {"gram": lambda gram: np.repeat(gram, 2, axis=0)[::2]}),
     "every other score": (ValueError, "scores", {"scores": lambda scores: np.repeat(scores, 2)[::2]}),
@@ -178,12 +185,20 @@ WRONG = {
     "no multiple of LANES": (ValueError, "LANES", short_of(-1)),
     "too few rows": (ValueError, "gram", {"gram": lambda gram: gram[:-1]}),
     "too few columns": (ValueError, "scores", short_of(core.LANES)),
-    "caps of fewer samples": (ValueError, "caps", {"caps": lambda caps: np.ascontiguousarray(caps[:, 1:])}),
-    "caps of one plane": (ValueError, "caps", {"caps": lambda caps: caps[:1]}),
+    "upper bounds of fewer samples": (
+        ValueError,
+        "upper_bounds",
+        {"upper_bounds": lambda upper_bounds: np.ascontiguousarray(upper_bounds[:, 1:])},
+    ),
+    "upper bounds of one plane": (ValueError, "upper_bounds", {"upper_bounds": lambda upper_bounds: upper_bounds[:1]}),
     "a sign too few": (ValueError, "signs", {"signs": lambda signs: signs[:1]}),
     "three planes": (ValueError, "planes", dict.fromkeys(BY_PLANE, lambda given: np.concatenate([given, given[:1]]))),
     "no plane": (ValueError, "planes", dict.fromkeys(BY_PLANE, lambda given: given[:0])),
-    "no sample": (ValueError, "samples", {name: lambda given: given[:, :0].copy() for name in ("values", "caps")}),
+    "no sample": (
+        ValueError,
+        "samples",
+        {name: lambda given: given[:, :0].copy() for name in ("values", "upper_bounds")},
+    ),
 }
 
 

@@ -19,7 +19,7 @@ M = core.LANES + 5
 def given(epsilon: float = 2 / 3) -> dict[str, Any]:
     """Return all that a fit must be given."""
     dual = one_class_slab(np.ones(M), 0.3, 0.1, epsilon)
-    arrays = {"K": Dense(kernel_matrix("cloud", M)).padded(), "caps": dual.caps, "totals": dual.totals}
+    arrays = {"K": Dense(kernel_matrix("cloud", M)).padded(), "upper_bounds": dual.upper_bounds, "totals": dual.totals}
     return arrays | {"linear": dual.linear, "tol": 1e-3, "smallest": 1e-9, "floor": 1e-12}
 
 
@@ -55,25 +55,37 @@ def test_nothing_is_left_out_that_was_not_asked_for():
 WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "a list": (TypeError, "K", {"K": lambda K: K.tolist()}),
     "float32": (TypeError, "K", {"K": lambda K: K.astype(np.float32)}),
-    "integers": (TypeError, "caps", {"caps": lambda caps: caps.astype(int)}),
+    "integers": (TypeError, "upper_bounds", {"upper_bounds": lambda upper_bounds: upper_bounds.astype(int)}),
     "nothing": (TypeError, "linear", {"linear": lambda _: None}),
     "columns": (ValueError, "K", {"K": np.asfortranarray}),
     "rows that are not padded": (ValueError, "LANES", {"K": lambda K: np.ascontiguousarray(K[:, :M])}),
     "rows that are too short": (ValueError, "LANES", {"K": lambda K: np.ascontiguousarray(K[:, : core.LANES])}),
     "no row": (ValueError, "K", {"K": lambda K: K[:0]}),
-    "a row too few": (ValueError, "caps", {"K": lambda K: K[:-1]}),
-    "a row too many": (ValueError, "caps", {"K": lambda K: np.concatenate([K, K[:1]])}),
-    "caps of one axis": (ValueError, "caps", {"caps": np.ravel}),
-    "three planes": (ValueError, "caps", {"caps": lambda caps: np.concatenate([caps, caps[:1]])}),
-    "no plane": (ValueError, "caps", {"caps": lambda caps: caps[:0]}),
+    "a row too few": (ValueError, "upper_bounds", {"K": lambda K: K[:-1]}),
+    "a row too many": (ValueError, "upper_bounds", {"K": lambda K: np.concatenate([K, K[:1]])}),
+    "upper bounds of one axis": (ValueError, "upper_bounds", {"upper_bounds": np.ravel}),
+    "three planes": (
+        ValueError,
+        "upper_bounds",
+        {"upper_bounds": lambda upper_bounds: np.concatenate([upper_bounds, upper_bounds[:1]])},
+    ),
+    "no plane": (ValueError, "upper_bounds", {"upper_bounds": lambda upper_bounds: upper_bounds[:0]}),
     "a total too few": (ValueError, "totals", {"totals": lambda totals: totals[:1]}),
     "a linear term too few": (ValueError, "linear", {"linear": lambda linear: linear[1:].copy()}),
-    "caps below 0": (ValueError, "caps", {"caps": lambda caps: caps - 1.0}),
-    "caps that are no numbers": (ValueError, "caps", {"caps": lambda caps: caps * np.nan}),
-    "caps without an end": (ValueError, "caps", {"caps": lambda caps: caps + np.inf}),
+    "upper bounds below 0": (ValueError, "upper_bounds", {"upper_bounds": lambda upper_bounds: upper_bounds - 1.0}),
+    "upper bounds that are no numbers": (
+        ValueError,
+        "upper_bounds",
+        {"upper_bounds": lambda upper_bounds: upper_bounds * np.nan},
+    ),
+    "upper bounds without an end": (
+        ValueError,
+        "upper_bounds",
+        {"upper_bounds": lambda upper_bounds: upper_bounds + np.inf},
+    ),
     "totals of 0": (ValueError, "totals", {"totals": lambda totals: 0.0 * totals}),
     "totals that are no numbers": (ValueError, "totals", {"totals": lambda totals: totals * np.nan}),
-    "totals above all caps": (ValueError, "totals", {"totals": lambda totals: 100.0 * totals}),
+    "totals above all upper bounds": (ValueError, "totals", {"totals": lambda totals: 100.0 * totals}),
     "a tol below 0": (ValueError, "limits", {"tol": lambda _: -1.0}),
     "a tol that is no number": (ValueError, "limits", {"tol": lambda _: np.nan}),
     "a floor below 0": (ValueError, "limits", {"floor": lambda _: -1e-12}),
@@ -136,7 +148,7 @@ def test_numbers_that_are_none_are_refused_and_noise_gives_what_is_feasible(name
                 continue
             multipliers, *_ = core.fit(**arguments, **asked, most_work=1e6)
             assert (multipliers >= 0).all()
-            assert (multipliers <= arguments["caps"] * (1 + 1e-12)).all()
+            assert (multipliers <= arguments["upper_bounds"] * (1 + 1e-12)).all()
 
 
 def test_fewer_rows_than_lanes_are_fitted():

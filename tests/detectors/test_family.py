@@ -64,12 +64,12 @@ def test_svdd_reaches_the_optimum_that_the_interior_point_finds(kernel, paramete
     weights = np.random.default_rng(3).uniform(0.5, 2.0, len(X)) if weighted else np.ones(len(X))
     model = SVDD(kernel=kernel, gamma=0.5, tol=1e-10, **parameters).fit(X, sample_weight=weights)
     K = formula(X, X)
-    caps = parameters["C"] * weights if "C" in parameters else weights / (parameters["nu"] * weights.sum())
-    program = Problem(np.ones(1), np.minimum(caps, 1.0)[None], np.ones(1), -0.5 * np.diagonal(K))
+    upper_bounds = parameters["C"] * weights if "C" in parameters else weights / (parameters["nu"] * weights.sum())
+    program = Problem(np.ones(1), np.minimum(upper_bounds, 1.0)[None], np.ones(1), -0.5 * np.diagonal(K))
     reference = interior_point(K, program)
     assert model.dual_objective_ == pytest.approx(reference.objective, rel=1e-8)
     assert model.dual_coef_.sum() == pytest.approx(1.0)
-    assert (full(model) <= caps * (1 + 1e-12)).all()
+    assert (full(model) <= upper_bounds * (1 + 1e-12)).all()
 
 
 @by_kernel

@@ -56,12 +56,12 @@ def gap_in_extended_precision(detector: object, X: np.ndarray) -> float:
     multipliers = solution.multipliers.astype(np.longdouble)
     scores = np.expm1(-np.longdouble(detector.gamma_) * squared) @ (dual.signs @ multipliers)
     total = np.longdouble(0)
-    for sign, caps, sum_of, held in zip(dual.signs, dual.caps, dual.totals, multipliers, strict=True):
+    for sign, upper_bounds, sum_of, held in zip(dual.signs, dual.upper_bounds, dual.totals, multipliers, strict=True):
         heights = sign * scores
         order = np.argsort(heights)
-        place = int(np.searchsorted(np.cumsum(caps[order]), sum_of * (1 - 1e-12)))
+        place = int(np.searchsorted(np.cumsum(upper_bounds[order]), sum_of * (1 - 1e-12)))
         above = heights - heights[order[min(place, len(order) - 1)]]
-        total += np.where(above > 0, held * above, (held - caps) * above).sum()
+        total += np.where(above > 0, held * above, (held - upper_bounds) * above).sum()
     return float(total)
 
 

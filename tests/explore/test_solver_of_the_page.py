@@ -35,7 +35,7 @@ ALLOWED = 1e-6
 # Left-out scores that differ by less, as a share of the largest, may be the same: nearly singular systems lead to them.
 SAME = 1e-11
 SAME_RECALL = 1e-12
-# The interior point's multipliers that are this near to a bound, as a share of the cap, are at it.
+# The interior point's multipliers that are this near to a bound, as a share of the upper bound, are at it.
 AT_A_BOUND = 1e-6
 
 
@@ -132,7 +132,11 @@ def central(
     Left-out scores are the core's, with another rounding.
     """
     v = interior_point(gram.block(np.arange(gram.n_samples), None), dual).multipliers
-    v = np.where(v < AT_A_BOUND * dual.caps, 0.0, np.where(v > (1 - AT_A_BOUND) * dual.caps, dual.caps, v))
+    v = np.where(
+        v < AT_A_BOUND * dual.upper_bounds,
+        0.0,
+        np.where(v > (1 - AT_A_BOUND) * dual.upper_bounds, dual.upper_bounds, v),
+    )
     v = with_right_sums(dual, v)
     point = Point(dual, v, dual.linear + gram.dot(dual.beta(v)))
     known = {"mean_diagonal": float(gram.diagonal.mean()), "resolution": gram.resolution}

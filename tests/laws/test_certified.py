@@ -31,13 +31,13 @@ def primal(problem: Problem, s: np.ndarray, squared_norm: Any) -> Any:
 def assert_feasible(problem: Problem, beta: np.ndarray) -> None:
     """Beta is a difference of multipliers that keep to their boxes and sums.
 
-    The lower plane's v lies between max(0, beta) and min(cap, beta + the other cap), row by row.
+    The lower plane's v lies between max(0, beta) and min(upper bound, beta + the other upper bound), row by row.
     """
     (lower, upper), shares = problem.nus, problem.shares
     rounding = 1e-12
-    caps, other = shares / lower, problem.epsilon * shares / upper
-    least, most = np.maximum(beta, 0.0), np.minimum(caps, beta + other)
-    assert (least <= most + rounding * (caps + other)).all()
+    upper_bounds, other = shares / lower, problem.epsilon * shares / upper
+    least, most = np.maximum(beta, 0.0), np.minimum(upper_bounds, beta + other)
+    assert (least <= most + rounding * (upper_bounds + other)).all()
     assert float(least.sum()) <= 1.0 + rounding
     assert float(most.sum()) >= 1.0 - rounding
     assert float(beta.sum()) == pytest.approx(1.0 - problem.epsilon, abs=rounding * tolerances.totals(problem))

@@ -104,6 +104,6 @@ def feasible(rng: np.random.Generator, shares: np.ndarray, problem: Problem) -> 
     beta = np.zeros(len(shares))
     for sign, total, nu in ((1.0, 1.0, problem.nus[0]), (-1.0, problem.epsilon, problem.nus[1])):
         order = rng.permutation(len(shares))
-        caps = total * shares[order] / nu
-        beta[order] += sign * np.clip(total - (np.cumsum(caps) - caps), 0.0, caps)
+        upper_bounds = total * shares[order] / nu
+        beta[order] += sign * np.clip(total - (np.cumsum(upper_bounds) - upper_bounds), 0.0, upper_bounds)
     return beta

@@ -110,8 +110,10 @@ def without(problem: Problem, row: int) -> tuple[Problem, np.ndarray] | None:
 
 def sides(problem: Problem, beta: np.ndarray) -> np.ndarray:
     """Return, row by row: -2 and 2 at a bound, -1 and 1 strictly inside a box, 0 for none."""
-    caps = np.where(beta > 0, problem.shares / problem.nus[0], problem.epsilon * problem.shares / problem.nus[1])
-    share = np.divide(beta.astype(float), caps, out=np.zeros(len(beta)), where=caps > 0)
+    upper_bounds = np.where(
+        beta > 0, problem.shares / problem.nus[0], problem.epsilon * problem.shares / problem.nus[1]
+    )
+    share = np.divide(beta.astype(float), upper_bounds, out=np.zeros(len(beta)), where=upper_bounds > 0)
     return np.where(np.abs(share) < 1e-7, 0, np.where(np.abs(share) > 1 - 1e-7, 2, 1)) * np.sign(share)
 
 

@@ -51,7 +51,7 @@ def test_six_points_have_the_multipliers_the_offset_and_the_labels_that_scikit_l
     assert labels.tolist() == [1, -1, -1]
     assert labels.dtype == np.intp
     unit = 0.5 * len(SIX)
-    # By symmetry four points share the mass, each below its cap of one.
+    # By symmetry four points share the mass, each below its upper bound of one.
     np.testing.assert_allclose(unit * model.dual_coef_, [[0.75] * 4], rtol=1e-6)
     assert unit * model.offset_ == pytest.approx(1.218, abs=5e-4)
     theirs = sklearn.svm.OneClassSVM(tol=TIGHT).fit(SIX)

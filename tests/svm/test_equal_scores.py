@@ -108,4 +108,4 @@ def test_planes_that_are_apart_are_not_taken_for_merged_ones():
     solution, _ = solve_small(dual, Dense(K))
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, K, solution.multipliers) <= 1e-9 * abs(solution.objective)
-    assert (solution.multipliers[:, :2] == np.diag(dual.caps.max(axis=1))).all()
+    assert (solution.multipliers[:, :2] == np.diag(dual.upper_bounds.max(axis=1))).all()

@@ -46,7 +46,7 @@ def rounding(problem: Problem) -> float:
 def assert_feasible(problem: Problem, solution: Solution) -> None:
     dual = problem.dual
     assert (solution.multipliers >= 0).all()
-    assert (solution.multipliers <= dual.caps).all()
+    assert (solution.multipliers <= dual.upper_bounds).all()
     np.testing.assert_allclose(solution.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
 
 
@@ -64,16 +64,18 @@ def assert_certificate_is_true(problem: Problem, solution: Solution) -> None:
 def assert_every_sample_is_where_its_multiplier_says(problem: Problem, solution: Solution) -> None:
     """The table of optimality, sample by sample; how exactly it must hold follows from the gap.
 
-    The gap is a sum of terms v t+ and (cap - v)(-t)+, with t how far the sample is above its plane: none exceeds it.
+    The gap is a sum of terms v t+ and (u - v)(-t)+, with t how far the sample is above its plane: none exceeds it.
     """
     dual = problem.dual
     s = certificate.scores(dual, problem.K, solution.multipliers).astype(float)
     allowed = solution.gap * (1 + 1e-6) + 2 * rounding(problem)
-    for sign, rho, v, caps in zip(dual.signs, solution.offsets, solution.multipliers, dual.caps, strict=True):
+    for sign, rho, v, upper_bounds in zip(
+        dual.signs, solution.offsets, solution.multipliers, dual.upper_bounds, strict=True
+    ):
         above = sign * (s - rho)
-        holds, has_room = v > 0, v < caps
+        holds, has_room = v > 0, v < upper_bounds
         assert (above[holds] <= allowed / v[holds]).all()
-        assert (-above[has_room] <= allowed / (caps - v)[has_room]).all()
+        assert (-above[has_room] <= allowed / (upper_bounds - v)[has_room]).all()
     if dual.n_planes == 2:
         both = np.minimum(*solution.multipliers)
         rho_lower, rho_upper = solution.offsets
@@ -89,19 +91,23 @@ def assert_offsets_are_those_of(problem: Problem, solution: Solution, reference:
     gaps = solution.gap + reference.gap + rounding(problem)
     allowed = np.sqrt(2 * gaps * np.diagonal(problem.K).max()) + 1e-7 * np.abs(solution.scores).max() + 1e-300
     s = certificate.scores(problem.dual, problem.K, reference.multipliers).astype(float)
-    for p, (sign, caps) in enumerate(zip(problem.dual.signs, problem.dual.caps, strict=True)):
-        offset, held, room = sign * solution.offsets[p], reference.multipliers[p], caps - reference.multipliers[p]
+    for p, (sign, upper_bounds) in enumerate(zip(problem.dual.signs, problem.dual.upper_bounds, strict=True)):
+        offset, held, room = (
+            sign * solution.offsets[p],
+            reference.multipliers[p],
+            upper_bounds - reference.multipliers[p],
+        )
         assert offset >= (sign * s - 2 * gaps / np.maximum(held, 1e-300))[held > 0].max() - allowed
         if (room > 0).any():
             assert offset <= (sign * s + 2 * gaps / np.maximum(room, 1e-300))[room > 0].min() + allowed
         # Where a sample is strictly inside its box the offset is unique.
-        if (free := strictly_inside(caps, reference.multipliers[p])).any():
+        if (free := strictly_inside(upper_bounds, reference.multipliers[p])).any():
             smallest = np.minimum(held, room)[free].max()
             assert abs(solution.offsets[p] - reference.offsets[p]) <= allowed + 2 * gaps / smallest
 
 
-def strictly_inside(caps: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-    return (multipliers > 1e-3 * caps) & (multipliers < (1 - 1e-3) * caps)
+def strictly_inside(upper_bounds: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+    return (multipliers > 1e-3 * upper_bounds) & (multipliers < (1 - 1e-3) * upper_bounds)
 
 
 EVERYTHING = problems.everything()
@@ -149,7 +155,7 @@ def test_a_solution_is_the_one_that_the_interior_point_finds(problem: Problem, s
 def test_the_interior_point_knows_the_optimum_well_enough_to_judge_by(problem: Problem, reference: Optimum):
     dual, multipliers = problem.dual, reference.multipliers
     assert (multipliers >= 0).all()
-    assert (multipliers <= dual.caps).all()
+    assert (multipliers <= dual.upper_bounds).all()
     np.testing.assert_allclose(multipliers.sum(axis=1), dual.totals, rtol=1e-12)
     true_gap = certificate.gap(dual, problem.K, multipliers)
     assert reference.gap == pytest.approx(true_gap, rel=1e-6, abs=rounding(problem))

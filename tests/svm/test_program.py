@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slabsvm.svm.program import (
-    Dual,
+    DualProblem,
     GapScale,
     Point,
     Status,
@@ -23,30 +23,30 @@ SCORES = np.array([1.0, 2.0, 3.0, 4.0])
 
 
 def slab(epsilon=0.5):
-    """Four samples; at epsilon 1/2 all caps are 1/2, and the planes have 1 and 1/2 of mass."""
+    """Four samples; at epsilon 1/2 all upper bounds are 1/2, and the planes have 1 and 1/2 of mass."""
     return one_class_slab(np.ones(4), 0.5, 0.25, epsilon)
 
 
 @pytest.mark.parametrize("signs", [[1.0, 1.0], [1.0, -1.0, 1.0], [-1.0, -1.0], [-1.0], [-1.0, 1.0]])
 def test_a_program_of_other_planes_is_refused(signs):
-    caps = np.ones((len(signs), 4))
+    upper_bounds = np.ones((len(signs), 4))
     with pytest.raises(ValueError, match=r"one plane, of sign \+1, or two"):
-        Dual(np.array(signs), caps, np.ones(len(signs)), np.zeros(4))
+        DualProblem(np.array(signs), upper_bounds, np.ones(len(signs)), np.zeros(4))
 
 
 def test_the_programs_of_the_models_are_those_of_the_table():
     one = one_class(np.array([1.0, 3.0]), 0.5)
     assert (one.n_planes, one.n_samples, one.total, one.side) == (1, 2, 1.0, 1.0)
-    np.testing.assert_allclose(one.caps, [[0.5, 1.5]])
+    np.testing.assert_allclose(one.upper_bounds, [[0.5, 1.5]])
     two = one_class_slab(np.array([1.0, 3.0]), 0.5, 0.25, 0.5)
     assert (two.n_planes, two.n_samples, two.total, two.side) == (2, 2, 1.5, 1.0)
-    np.testing.assert_allclose(two.caps, [[0.5, 1.5], [0.5, 1.5]])
+    np.testing.assert_allclose(two.upper_bounds, [[0.5, 1.5], [0.5, 1.5]])
     np.testing.assert_allclose(two.totals, [1.0, 0.5])
     np.testing.assert_allclose(two.nus, [0.5, 0.25])
     assert slab(2.0).side == -1.0
     assert slab(0.0).n_planes == 1
     ball = hypersphere(np.array([1.0, 3.0]), 0.5, np.array([4.0, 6.0]))
-    np.testing.assert_allclose(ball.caps, one.caps)
+    np.testing.assert_allclose(ball.upper_bounds, one.upper_bounds)
     np.testing.assert_allclose(ball.linear, [-2.0, -3.0])
     for dual in (one, two):
         np.testing.assert_array_equal(dual.linear, 0.0)
@@ -54,13 +54,13 @@ def test_the_programs_of_the_models_are_those_of_the_table():
 
 
 def test_a_nu_of_less_than_half_a_sample_is_that_of_half_a_sample():
-    # The cap is then twice what the multipliers sum to, which binds as little as any larger one.
-    np.testing.assert_allclose(one_class(np.ones(4), 0.01).caps, 2.0)
-    np.testing.assert_allclose(one_class(np.ones(4), 0.2).caps, 1.25)
-    np.testing.assert_allclose(one_class(np.array([1.0, 1.0, 2.0]), 1e-9).caps, [[2.0, 2.0, 4.0]])
+    # The upper bound is then twice what the multipliers sum to, which binds as little as any larger one.
+    np.testing.assert_allclose(one_class(np.ones(4), 0.01).upper_bounds, 2.0)
+    np.testing.assert_allclose(one_class(np.ones(4), 0.2).upper_bounds, 1.25)
+    np.testing.assert_allclose(one_class(np.array([1.0, 1.0, 2.0]), 1e-9).upper_bounds, [[2.0, 2.0, 4.0]])
     # A single weight may stand for any number of samples.
-    np.testing.assert_allclose(one_class(np.array([3.0]), 1e-9).caps, 1e9)
-    np.testing.assert_allclose(one_class(np.array([3.0]), 1e-40).caps, 2.0**100)
+    np.testing.assert_allclose(one_class(np.array([3.0]), 1e-9).upper_bounds, 1e9)
+    np.testing.assert_allclose(one_class(np.array([3.0]), 1e-40).upper_bounds, 2.0**100)
 
 
 def test_objective_distances_and_gap_are_those_of_the_formulas():
@@ -68,7 +68,7 @@ def test_objective_distances_and_gap_are_those_of_the_formulas():
     multipliers = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 0.0, 0.125, 0.375]])
     np.testing.assert_allclose(dual.beta(multipliers), [0.5, 0.25, 0.125, -0.375])
     assert dual.objective(multipliers, SCORES) == pytest.approx(0.5 * (0.5 + 0.5 + 0.375 - 1.5))
-    with_term = Dual(dual.signs, dual.caps, dual.totals, np.array([2.0, 0.0, 0.0, 1.0]))
+    with_term = DualProblem(dual.signs, dual.upper_bounds, dual.totals, np.array([2.0, 0.0, 0.0, 1.0]))
     assert with_term.objective(multipliers, SCORES) == pytest.approx(0.5 * (-0.125 + 1.0 - 0.375))
     distances = dual.distances(SCORES, np.array([1.5, 3.5]))
     np.testing.assert_allclose(distances, [[-0.5, 0.5, 1.5, 2.5], [2.5, 1.5, 0.5, -0.5]])
@@ -99,7 +99,7 @@ def test_samples_on_a_plane_are_accepted_and_those_beyond_its_rounding_are_not()
 
 
 def test_the_best_multipliers_for_given_scores_fill_each_planes_tail():
-    dual = Dual(np.array([1.0, -1.0]), np.full((2, 4), 0.4), np.array([1.0, 0.5]), np.zeros(4))
+    dual = DualProblem(np.array([1.0, -1.0]), np.full((2, 4), 0.4), np.array([1.0, 0.5]), np.zeros(4))
     expected = [[0.4, 0.4, 0.2, 0.0], [0.0, 0.0, 0.1, 0.4]]
     np.testing.assert_allclose(linear_minimiser(dual, SCORES), expected)
     order = np.array([2, 0, 3, 1])
@@ -136,16 +136,18 @@ def test_a_part_of_the_samples_has_the_problem_of_the_whole():
     dual = one_class_slab(weights, 0.2, 0.1, 2 / 3)
     part = np.arange(3, 20)
     np.testing.assert_allclose(dual.restrict(part).nus, dual.nus, rtol=1e-12)
-    np.testing.assert_allclose(dual.restrict(part).caps[0] / dual.caps[0, part], weights.sum() / weights[part].sum())
+    np.testing.assert_allclose(
+        dual.restrict(part).upper_bounds[0] / dual.upper_bounds[0, part], weights.sum() / weights[part].sum()
+    )
 
 
 def test_programs_over_other_samples_keep_what_they_should():
     dual = hypersphere(np.ones(4), 0.5, np.array([2.0, 4.0, 6.0, 8.0]))
     some = np.array([1, 3])
     fixed = dual.part(some)
-    np.testing.assert_allclose(fixed.caps, 0.5)
+    np.testing.assert_allclose(fixed.upper_bounds, 0.5)
     grown = dual.restrict(some)
-    np.testing.assert_allclose(grown.caps, 1.0)
+    np.testing.assert_allclose(grown.upper_bounds, 1.0)
     for other in (fixed, grown):
         np.testing.assert_allclose(other.linear, [-2.0, -4.0])
         np.testing.assert_allclose(other.totals, 1.0)
@@ -188,7 +190,7 @@ def test_a_solution_has_converged_where_its_gap_with_its_rounding_is_within_tol(
 
 def test_a_negative_objective_has_converged_and_one_of_zero_is_degenerate():
     # With the linear term -3 the objective is -1/2.
-    dual = Dual(POINT.dual.signs, POINT.dual.caps, POINT.dual.totals, np.full(4, -3.0))
+    dual = DualProblem(POINT.dual.signs, POINT.dual.upper_bounds, POINT.dual.totals, np.full(4, -3.0))
     asked = {"mean_diagonal": 1.0, "tol": 1.0, "iterations": 0, "unfinished": Status.STALLED}
     found = certified(Point(dual, MULTIPLIERS, POINT.scores), **asked)
     assert (found.objective, found.status) == (-0.5, Status.CONVERGED)
@@ -219,13 +221,13 @@ def test_offsets_are_weighted_quantiles(seed):
     nu = float(random.integers(1, m)) / m if seed % 3 else float(random.uniform(0.05, 0.6))
     dual = one_class_slab(weights, nu / 2, nu / 3, 0.7)
     lower, upper = dual.offsets(scores)
-    assert lower == pytest.approx(quantile(scores, dual.caps[0], 1.0), rel=1e-12, abs=1e-12)
-    assert upper == pytest.approx(-quantile(-scores, dual.caps[1], 0.7), rel=1e-12, abs=1e-12)
+    assert lower == pytest.approx(quantile(scores, dual.upper_bounds[0], 1.0), rel=1e-12, abs=1e-12)
+    assert upper == pytest.approx(-quantile(-scores, dual.upper_bounds[1], 0.7), rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("m", [7, 49, 1000])
 def test_rounding_of_the_sum_of_caps_does_not_move_an_offset(m):
-    # 1/(nu m), m nu times over, is 1 but for rounding, with equal caps and with nearly equal ones.
+    # 1/(nu m), m nu times over, is 1 but for rounding, with equal upper bounds and with nearly equal ones.
     for count in range(1, m, max(1, m // 7)):
         scores = np.arange(m, dtype=float)
         for weights in (np.ones(m), np.where(np.arange(m) == m - 1, 1.0 - 1e-15, 1.0)):

@@ -81,7 +81,7 @@ def test_samples_take_turns_where_more_are_free_than_a_block_has_room_for(n_plan
     dual, gram = (one_class if n_planes == 1 else one_class_slab)(np.ones(1200), *totals), Computed(RBF(0.25), X)
     monkeypatch.setattr(loop, "KernelCache", partial(KernelCache, least_space=220))
     solution = loop.solve(dual, gram, tol=1e-3, cache_bytes=0.0)
-    free = ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0)
+    free = ((solution.multipliers > 0) & (solution.multipliers < dual.upper_bounds)).any(axis=0)
     assert np.count_nonzero(free) > 2 * 220
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, RBF(0.25)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective

@@ -81,7 +81,7 @@ def test_a_row_whose_copies_hold_its_multiplier_changes_nothing_as_it_leaves(eps
     K, counts = kernel_matrix("cloud", 80, 1.0), np.random.default_rng(0).integers(1, 5, 80).astype(float)
     dual, stays = one_class_slab(counts, 0.2, 0.1, epsilon), 1.0 - 1.0 / counts
     solution, found = left_out(dual, K, Leaving(stays))
-    held = (solution.multipliers <= (1.0 - 1e-9) * stays * dual.caps).all(axis=0)
+    held = (solution.multipliers <= (1.0 - 1e-9) * stays * dual.upper_bounds).all(axis=0)
     assert np.count_nonzero(held & (solution.multipliers > 0).any(axis=0)) > 0
     np.testing.assert_allclose(found.scores[held], solution.scores[held], atol=1e-9)
     assert moving(found.counts) < np.count_nonzero(solution.multipliers.any(axis=0))
@@ -91,7 +91,7 @@ def test_a_row_whose_copies_hold_its_multiplier_changes_nothing_as_it_leaves(eps
 def test_where_nobody_can_take_what_leaves_all_boxes_grow(layout):
     K = kernel_matrix(layout, 40, 0.5)
     _, found = left_out(one_class(np.ones(40), 1.0), K)
-    # Every other sample is at its cap: the model without a row is the mean of the others.
+    # Every other sample is at its upper bound: the model without a row is the mean of the others.
     np.testing.assert_allclose(found.scores, (K.sum(axis=1) - np.diagonal(K)) / 39, rtol=1e-12)
     groups = np.array_split(np.arange(40), 4)
     _, found = left_out(one_class(np.ones(40), 1.0), K, whole(groups))
@@ -104,7 +104,7 @@ def test_rows_of_a_collapsed_slab_leave_it_all_at_once(epsilon):
     X = np.random.default_rng(0).normal(size=(120, 8))
     K, dual = problems.rbf(2.0)(X, X), one_class_slab(np.ones(120), 0.1, 0.05, epsilon)
     solution, found = left_out(dual, K)
-    assert ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
+    assert ((solution.multipliers > 0) & (solution.multipliers < dual.upper_bounds)).any(axis=0).all()
     assert found.counts["merged"]
     assert found.counts["at_once"] == 120
     assert found.error < 1e-12
@@ -226,7 +226,7 @@ def test_a_limit_of_steps_is_kept_and_its_gap_is_true(epsilon, max_iter):
     assert solution.iterations == max_iter
     assert solution.status is Status.ITERATION_LIMIT
     assert (solution.multipliers >= 0).all()
-    assert (solution.multipliers <= dual.caps).all()
+    assert (solution.multipliers <= dual.upper_bounds).all()
     np.testing.assert_allclose(solution.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
     true_gap = certificate.gap(dual, K, solution.multipliers)
     assert solution.gap == pytest.approx(true_gap, rel=1e-6)
@@ -277,7 +277,7 @@ def test_groups_of_few_rows_score_as_under_the_optimum_of_the_smaller_program():
         program = of_few_rows(seed)
         solution, found = left_out(program.dual, program.K, program.leaving)
         rest = smaller(program.dual, program.groups[0])
-        kept = np.flatnonzero(rest.caps.any(axis=0))
+        kept = np.flatnonzero(rest.upper_bounds.any(axis=0))
         part, K = rest.part(kept), program.K[np.ix_(kept, kept)]
         exact, _ = solve_small(part, Dense(K), tol=1e-12)
         if Status.DEGENERATE in (solution.status, exact.status):

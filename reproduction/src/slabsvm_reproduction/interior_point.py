@@ -2,9 +2,9 @@
 
 The slab's dual has planes p = 1..P of signs sigma_p, multipliers v (P x m), and beta = sum_p sigma_p v_p:
 
-    minimise  1/2 beta'K beta + c'beta    over  0 <= v_p <= cap_p  (row by row),  sum(v_p) = total_p
+    minimise  1/2 beta'K beta + c'beta    over  0 <= v_p <= b_p  (row by row),  sum(v_p) = total_p
 
-With the slacks u = cap - v, and the dual variables z >= 0 of v >= 0, y >= 0 of u >= 0 and lambda of the P sums, the
+With the slacks u = b - v, and the dual variables z >= 0 of v >= 0, y >= 0 of u >= 0 and lambda of the P sums, the
 central path of mu is
 
     sigma_p s - lambda_p - z + y = 0,   sum(v_p) = total_p,   s = K beta + c,   v z = u y = mu
@@ -14,7 +14,7 @@ diagonal. With E = sum_p 1/D_p it takes one Cholesky factor of I + E^(1/2) K E^(
 complement. The predictor aims at mu = 0; how far it gets chooses the mu that the corrector aims at.
 
 The gap is computed from the multipliers that are returned, which are feasible: with t_p = sigma_p (s - rho_p), how far
-rows are above plane p, it is the sum of v t+ + (cap - v) (-t)+, which no other multipliers can undercut.
+rows are above plane p, it is the sum of v t+ + (upper bound - v) (-t)+, which no other multipliers can undercut.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Problem:
     """The program of the module's head, without K."""
 
     signs: FloatArray  # (P,): sigma_p, +1 or -1
-    caps: FloatArray  # (P, m)
+    upper_bounds: FloatArray  # (P, m)
     totals: FloatArray  # (P,)
     linear: FloatArray  # (m,): c
 
     @classmethod
     def slab(cls, m: int, nu_lower: float, nu_upper: float, epsilon: float) -> Problem:
         """Return the dual of the paper's slab over m rows, epsilon > 0."""
-        caps = np.array([[1.0 / (nu_lower * m)], [epsilon / (nu_upper * m)]])
-        return cls(np.array([1.0, -1.0]), np.tile(caps, m), np.array([1.0, epsilon]), np.zeros(m))
+        upper_bounds = np.array([[1.0 / (nu_lower * m)], [epsilon / (nu_upper * m)]])
+        return cls(np.array([1.0, -1.0]), np.tile(upper_bounds, m), np.array([1.0, epsilon]), np.zeros(m))
 
 
 @dataclass(frozen=True)
@@ -88,25 +88,25 @@ def interior_point(K: FloatArray, problem: Problem, *, tol: float = 1e-12, max_i
 
 def _optimum(K: FloatArray, problem: Problem, v: FloatArray, iterations: int) -> Optimum:
     """Return the feasible point nearest to v, with its offsets and its gap."""
-    v = np.clip(v, 0.0, problem.caps)
+    v = np.clip(v, 0.0, problem.upper_bounds)
     offsets, gap = np.empty(len(v)), 0.0
-    for values, caps, total in zip(v, problem.caps, problem.totals, strict=True):
+    for values, upper_bounds, total in zip(v, problem.upper_bounds, problem.totals, strict=True):
         # What a sum lacks is spread over the room of each multiplier, so that one at its bound stays there.
         missing = total - values.sum()
-        room = np.minimum(values, caps - values)
+        room = np.minimum(values, upper_bounds - values)
         if room.sum() <= abs(missing):
-            room = caps - values if missing > 0 else values
+            room = upper_bounds - values if missing > 0 else values
         if room.sum() > 0:
-            values[:] = np.clip(values + missing * room / room.sum(), 0.0, caps)
+            values[:] = np.clip(values + missing * room / room.sum(), 0.0, upper_bounds)
     beta = problem.signs @ v
     scores = K @ beta + problem.linear
     for p, sign in enumerate(problem.signs):
-        # The offset is where the caps of the rows below it sum to the total.
+        # The offset is where the upper bounds of the rows below it sum to the total.
         order = np.argsort(sign * scores, kind="stable")
-        held = np.cumsum(problem.caps[p, order])
+        held = np.cumsum(problem.upper_bounds[p, order])
         offsets[p] = scores[order[min(np.searchsorted(held, (1.0 - 1e-12) * problem.totals[p]), len(order) - 1)]]
         above = sign * (scores - offsets[p])
-        gap += float(np.where(above > 0, v[p], v[p] - problem.caps[p]) @ above)
+        gap += float(np.where(above > 0, v[p], v[p] - problem.upper_bounds[p]) @ above)
     return Optimum(v, offsets, float(0.5 * beta @ (scores + problem.linear)), gap, iterations)
 
 
@@ -115,8 +115,8 @@ class _Iterate:
 
     def __init__(self, K: FloatArray, problem: Problem) -> None:
         self.K, self.problem = K, problem
-        caps = problem.caps
-        self.v = caps * (problem.totals / caps.sum(axis=1))[:, None]
+        upper_bounds = problem.upper_bounds
+        self.v = upper_bounds * (problem.totals / upper_bounds.sum(axis=1))[:, None]
         start = _optimum(K, problem, self.v, 0)
         scores = K @ (problem.signs @ self.v) + problem.linear
         self.lam = problem.signs * start.offsets
@@ -124,8 +124,8 @@ class _Iterate:
         size = np.abs(slopes).mean() + 1e-3 * np.abs(scores).mean() + np.finfo(np.float64).tiny
         self.z = np.maximum(slopes, 0.0) + size
         self.y = np.maximum(-slopes, 0.0) + size
-        # Where nu is 1 all multipliers of a plane are at their caps: nothing can move, and u would be zero.
-        self.u = np.maximum(caps - self.v, 1e-8 * caps)
+        # Where nu is 1 all multipliers of a plane are at their upper bounds: nothing can move, and u would be zero.
+        self.u = np.maximum(upper_bounds - self.v, 1e-8 * upper_bounds)
 
     def step(self) -> bool:
         """Take one step; return whether there was one."""
@@ -134,7 +134,7 @@ class _Iterate:
         newton = self._newton(
             slopes=-(problem.signs[:, None] * scores - self.lam[:, None] - z + y),
             sums=problem.totals - v.sum(axis=1),
-            slacks=problem.caps - v - u,
+            slacks=problem.upper_bounds - v - u,
         )
         mu = (np.vdot(v, z) + np.vdot(u, y)) / (2 * v.size)
         dv, du, dz, dy, _ = newton(-v * z, -u * y)

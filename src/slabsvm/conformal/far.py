@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.answers import answer, final_estimator
-from slabsvm.detectors.base import nameless, rows_of
+from slabsvm.detectors.base import rows_of, without_names
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.fitted.planes import OUT_OF_REACH
 from slabsvm.kernels.named import RBF
@@ -60,7 +60,7 @@ def limit_of(detector: Any) -> float:
     row = np.zeros((1, samples.shape[1]))
     # At 100 bandwidths kernel values underflow: exp(-100^2) is 0 in float64.
     row[0, 0] = samples[:, [0]].max() + 100.0 / np.sqrt(model.gamma_)
-    return float(nameless(model).decision_function(row)[0])
+    return float(without_names(model).decision_function(row)[0])
 
 
 def needs_mass(model: Any) -> bool:

@@ -30,24 +30,25 @@ namespace {
 constexpr Index MOST = std::numeric_limits<int>::max();
 
 template <class T>
-nb::tuple descend_in(nb::handle gram_given, nb::handle scores_given, nb::handle values_given, nb::handle caps_given,
-                     nb::handle signs_given, double objective, const Stop& stop, Index at_once) {
+nb::tuple descend_in(nb::handle gram_given, nb::handle scores_given, nb::handle values_given,
+                     nb::handle upper_bounds_given, nb::handle signs_given, double objective, const Stop& stop,
+                     Index at_once) {
   const auto gram = checked<Matrix<const T>>(gram_given, "gram");
   const auto scores = checked<Vector<T>>(scores_given, "scores");
   const auto values = checked<Matrix<double>>(values_given, "values");
-  const auto caps = checked<Matrix<const double>>(caps_given, "caps");
+  const auto upper_bounds = checked<Matrix<const double>>(upper_bounds_given, "upper_bounds");
   const auto signs = checked<Vector<const T>>(signs_given, "signs");
   const Index planes = length(values), n = length(values, 1), padded = length(scores);
   require(planes == 1 || planes == 2, "values must have a row for each of one or two planes");
   require(n > 0, "values must have a column for each of one or more samples");
-  require(length(caps) == planes && length(caps, 1) == n, "caps must have the shape of values");
+  require(length(upper_bounds) == planes && length(upper_bounds, 1) == n, "upper_bounds must have the shape of values");
   require(length(signs) == planes, "signs must have an entry for each row of values");
   require(length(gram) >= n, "gram must have a row for each column of values");
   require(length(gram, 1) == padded, "scores must have an entry for each column of gram");
   require(padded >= n, "scores must have an entry for each column of values");
   require(padded % LANES == 0, "the length of scores must be a multiple of LANES");
   const Block<T> block{gram.data(),   padded,        n,           padded,      static_cast<int>(planes),
-                       scores.data(), values.data(), caps.data(), signs.data()};
+                       scores.data(), values.data(), upper_bounds.data(), signs.data()};
   Descended found;
   {
     const nb::gil_scoped_release released;
@@ -56,11 +57,12 @@ nb::tuple descend_in(nb::handle gram_given, nb::handle scores_given, nb::handle 
   return nb::make_tuple(found.steps, found.lowest_curvature);
 }
 
-nb::tuple descend_any(nb::handle gram, nb::handle scores, nb::handle values, nb::handle caps, nb::handle signs,
+nb::tuple descend_any(nb::handle gram, nb::handle scores, nb::handle values, nb::handle upper_bounds, nb::handle signs,
                       double objective, double smallest, double tol, double share, double floor, Index max_steps,
                       Index at_once) {
   const auto descend_here = holds<float>(gram) ? descend_in<float> : descend_in<double>;
-  return descend_here(gram, scores, values, caps, signs, objective, {smallest, tol, share, floor, max_steps}, at_once);
+  return descend_here(gram, scores, values, upper_bounds, signs, objective, {smallest, tol, share, floor, max_steps},
+                      at_once);
 }
 
 void exponentials_of(nb::handle values_given) {
@@ -124,7 +126,8 @@ void additive_any(nb::handle indptr, nb::handle indices, nb::handle data, nb::ha
   rows(kernel, indptr, indices, data, right, out);
 }
 
-constexpr const char* DESCEND = R"(Reduce the Dual's objective over n samples until the block's gap is small enough.
+constexpr const char* DESCEND =
+    R"(Reduce the dual problem's objective over n samples until the block's gap is small enough.
 
 Small enough is the larger of tol times the objective as it then is, and a share of the gap at the start. Each step
 moves a pair of samples of one plane, along the direction that is conjugate to the last one unless a bound cut that one
@@ -136,11 +139,11 @@ gram : (n or more, padded) array of float32 or float64
     K of the block; padded is a multiple of LANES, and the padding holds zeros.
 scores : (padded,) array of gram's dtype
     The block's scores, less any constant; updated in place. The padding holds zeros.
-values, caps : (P, n) float64 arrays
+values, upper_bounds : (P, n) float64 arrays
     The multipliers of one or two planes, updated in place, and their upper bounds.
 signs : (P,) array of gram's dtype
 objective : float
-    The Dual's objective over all samples, at the start.
+    The dual problem's objective over all samples, at the start.
 smallest : float
     The size that the objective is taken for when it is smaller still.
 tol, share : float
@@ -192,8 +195,9 @@ void bind(nb::module_& m) {
   using namespace nb::literals;
   m.doc() = "The compiled core: arrays and scalars in and out, and the GIL released.";
   m.attr("LANES") = LANES;
-  m.def("descend", &descend_any, "gram"_a, "scores"_a, "values"_a, "caps"_a, "signs"_a, "objective"_a, "smallest"_a,
-        "tol"_a, "share"_a, "floor"_a, "max_steps"_a, nb::kw_only(), "at_once"_a = STEPS_AT_ONCE, DESCEND);
+  m.def("descend", &descend_any, "gram"_a, "scores"_a, "values"_a, "upper_bounds"_a, "signs"_a, "objective"_a,
+        "smallest"_a, "tol"_a, "share"_a, "floor"_a, "max_steps"_a, nb::kw_only(), "at_once"_a = STEPS_AT_ONCE,
+        DESCEND);
   m.def("exponentials", &exponentials_of, "values"_a, EXPONENTIALS);
   m.def("rbf_gram", &rbf_gram_of, "Z"_a, "norms"_a, "K"_a, RBF_GRAM);
   m.def("intersection_rows", &additive_any<Additive::intersection>, "indptr"_a, "indices"_a, "data"_a, "right"_a,

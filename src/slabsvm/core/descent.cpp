@@ -42,7 +42,7 @@ struct Arrays {
     for (int p = 0; p < block.planes; ++p)
       for (Index i = 0; i < block.n; ++i) {
         const double value = block.values[p * block.n + i];
-        if (value < block.caps[p * block.n + i]) rise[p * block.padded + i] = 0;
+        if (value < block.upper_bounds[p * block.n + i]) rise[p * block.padded + i] = 0;
         if (value > 0) fall[p * block.padded + i] = 0;
       }
     for (Index i = 0; i < block.n; ++i) diagonal[i] = block.gram[i * block.stride + i];
@@ -55,19 +55,19 @@ template <class T>
 Descended descend(const Block<T>& block, double objective, Stop stop, const Interrupt& interrupt, Index at_once) {
   Arrays<T> arrays(block);
   const Scratch<T> scratch{arrays.rise.data(), arrays.fall.data(), arrays.diagonal.data(), arrays.image.data()};
-  Course course;
-  course.objective = objective;
+  Progress progress;
+  progress.objective = objective;
   double largest = 0;
   for (Index i = 0; i < block.n; ++i) largest = std::max(largest, std::abs(static_cast<double>(block.scores[i])));
-  course.resolution = RESOLUTION * static_cast<double>(std::numeric_limits<T>::epsilon()) * largest;
+  progress.resolution = RESOLUTION * static_cast<double>(std::numeric_limits<T>::epsilon()) * largest;
   const Index slice = std::max<Index>(1, at_once / block.n), most = stop.until;
-  for (bool ended = false; !ended && course.steps < most;) {
-    if (course.steps > 0) interrupt();
-    stop.until = course.steps + std::min(slice, most - course.steps);
+  for (bool ended = false; !ended && progress.steps < most;) {
+    if (progress.steps > 0) interrupt();
+    stop.until = progress.steps + std::min(slice, most - progress.steps);
     [[maybe_unused]] const FlushToZero flushing;
-    ended = loops().of<T>().advance(block, stop, scratch, course);
+    ended = loops().of<T>().advance(block, stop, scratch, progress);
   }
-  return {course.steps, course.lowest_curvature};
+  return {progress.steps, progress.lowest_curvature};
 }
 
 template Descended descend<float>(const Block<float>&, double, Stop, const Interrupt&, Index);

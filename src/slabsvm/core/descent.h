@@ -1,8 +1,8 @@
-// Sequential minimal optimisation, with conjugate steps, on a small block of the Dual.
+// Sequential minimal optimisation, with conjugate steps, on a small block of the dual problem.
 //
-// Given K (n, n), the caps u of multipliers a in P planes (P = 1 or 2) and the signs g of the planes, the samples'
-// coefficients are beta = sum_p g_p a_p, and their scores s = K beta, less any constant. The descent reduces the
-// objective beta' K beta / 2 (and what is linear in beta and went into the scores) over 0 <= a <= u, and keeps each
+// Given K (n, n), the upper bounds u of multipliers a in P planes (P = 1 or 2) and the signs g of the planes, the
+// samples' coefficients are beta = sum_p g_p a_p, and their scores s = K beta, less any constant. The descent reduces
+// the objective beta' K beta / 2 (and what is linear in beta and went into the scores) over 0 <= a <= u, and keeps each
 // plane's sum. It stops when the gap of this block is small enough: the larger of tol times the objective as it then
 // is, and a share of the gap at the start.
 //
@@ -31,9 +31,9 @@ constexpr Index STEPS_AT_ONCE = 20'000'000;
 
 // Descend on a block, whose scores and values are updated in place.
 //
-// objective: the Dual's objective over all samples, at the start. What to stop at is, as above, stop.tol and stop.share,
-// where the objective is taken for stop.smallest if it is smaller still, and steps are limited by stop.until. The least
-// curvature that a step divides by is stop.floor.
+// objective: the dual problem's objective over all samples, at the start. What to stop at is, as above, stop.tol and
+// stop.share, where the objective is taken for stop.smallest if it is smaller still, and steps are limited by
+// stop.until. The least curvature that a step divides by is stop.floor.
 //
 // A descent cut anywhere into slices is the whole one, to the last bit. One whose scores are no numbers ends.
 template <class T>

@@ -21,7 +21,7 @@ constexpr int MOST_FACTORS = 25, MOST_FROM_EQUAL = 4, EASED_FACTORS = 8;
 constexpr double EQUAL = 0.68;
 // Of more than this share of the lower plane's mass both planes hold, they are taken for one.
 constexpr double SHARED = 1e-3;
-// A multiplier that is no further from a bound, as a share of its cap, is at it.
+// A multiplier that is no further from a bound, as a share of its upper bound, is at it.
 constexpr double ROUNDING = 1e-12;
 // What is added to K: at first this share of its spread; then what makes delta |beta|^2 this share of the objective,
 // within these shares of the spread; and more by this factor, to this level at most.
@@ -65,21 +65,22 @@ double objective_of(const Problem& problem, const Solution& at) {
 }
 
 // The duality gap for some offsets, or with each plane's amid what it may be: a sample above its plane should have no
-// multiplier, and one below be at its cap.
+// multiplier, and one below be at its upper bound.
 double gap_of(const Problem& problem, const Solution& at, const double* rho = nullptr) {
   double gap = 0;
   for (int plane = 0; plane < problem.planes; ++plane) {
     const double sign = sign_of(plane), *scores = at.scores.data();
-    const double *values = at.values.data() + plane * problem.m, *caps = problem.caps.data() + plane * problem.m;
+    const double *values = at.values.data() + plane * problem.m,
+                 *upper_bounds = problem.upper_bounds.data() + plane * problem.m;
     double low = std::numeric_limits<double>::max(), high = -low;
     for (Index j = 0; j < problem.m && rho == nullptr; ++j) {
-      if (values[j] < caps[j]) low = std::min(low, sign * scores[j]);
+      if (values[j] < upper_bounds[j]) low = std::min(low, sign * scores[j]);
       if (values[j] > 0) high = std::max(high, sign * scores[j]);
     }
     const double offset = rho != nullptr ? sign * rho[plane] : low > high ? high : 0.5 * (low + high);
     for (Index j = 0; j < problem.m; ++j) {
       const double above = sign * scores[j] - offset;
-      gap += (above > 0 ? values[j] : values[j] - caps[j]) * above;
+      gap += (above > 0 ? values[j] : values[j] - upper_bounds[j]) * above;
     }
   }
   return gap;
@@ -96,9 +97,10 @@ bool seem_merged(const Problem& problem, const Doubles& values) {
 States states_of(const Problem& problem, const Doubles& beta, bool merged) {
   States states{std::vector<State>(problem.m), merged};
   for (Index j = 0; j < problem.m; ++j) {
-    const double cap1 = problem.caps[j], cap2 = problem.caps[problem.m + j], room = ROUNDING * (cap1 + cap2);
+    const double bound1 = problem.upper_bounds[j], bound2 = problem.upper_bounds[problem.m + j],
+                 room = ROUNDING * (bound1 + bound2);
     const State between = merged ? 1 : beta[j] > room ? 1 : beta[j] < -room ? -1 : 0;
-    states[j] = beta[j] >= cap1 - room ? 2 : beta[j] <= -cap2 + room && (merged || cap2 > 0) ? -2 : between;
+    states[j] = beta[j] >= bound1 - room ? 2 : beta[j] <= -bound2 + room && (merged || bound2 > 0) ? -2 : between;
   }
   return states;
 }
@@ -179,7 +181,7 @@ class Solver {
     for (Index j = 0; j < m_; ++j) shifted[j] = at.scores[j] - middle;
     const double signs[2] = {1.0, -1.0};
     const Block<double> block{problem.K, problem.stride, m_, problem.stride, problem.planes,
-                              shifted.data(), at.values.data(), problem.caps.data(), signs};
+                              shifted.data(), at.values.data(), problem.upper_bounds.data(), signs};
     return slabsvm::descend(block, objective_of(problem, at), {wanted_.smallest, tol, 0.0, wanted_.floor, steps},
                             interrupt_);
   }
@@ -206,7 +208,7 @@ class Solver {
     for (Index j = 0; j < m_; ++j) {
       bool is = false;
       for (Index k = j; k < problem_.planes * m_; k += m_)
-        is = is || (at_.values[k] > 0 && at_.values[k] < problem_.caps[k]);
+        is = is || (at_.values[k] > 0 && at_.values[k] < problem_.upper_bounds[k]);
       free += is;
     }
     return double(free) / double(m_);
@@ -256,7 +258,7 @@ class Solver {
     const bool found = find_optimum<float>(problem_, states, most, at, interrupt_);
     found_.factors += at.factors;
     // Paths between planes that are apart need float64.
-    if (!found || !at.states.merged || at.face.least_pivot <= LEAST_SINGLE_PIVOT || !take(at)) return {};
+    if (!found || !at.states.merged || at.free_set.least_pivot <= LEAST_SINGLE_PIVOT || !take(at)) return {};
     if (!leave_out(at) || (found_.left_out.certificate <= SINGLE_ERROR && found_.left_out.refitted == 0)) return true;
     found_.optimal = false;
     found_.left_out = {};
@@ -274,7 +276,7 @@ class Solver {
     problem.near = beta_of(problem, at.values);
     double room = 0, square = 0;
     for (Index j = 0; j < m_; ++j) {
-      room += problem.caps[j] + problem.caps[m_ + j];
+      room += problem.upper_bounds[j] + problem.upper_bounds[m_ + j];
       square += problem.near[j] * problem.near[j];
     }
     const double objective = objective_of(problem, problem.near, at.scores);
@@ -300,7 +302,7 @@ class Solver {
       at.states = {};
       const bool found = find_optimum<double>(problem, states, MOST_FACTORS, at, interrupt_);
       found_.factors += at.factors;
-      const bool dependent = level == 0 && at.face.least_pivot * diagonal_ < LEAST_PIVOT * spread_;
+      const bool dependent = level == 0 && at.free_set.least_pivot * diagonal_ < LEAST_PIVOT * spread_;
       if (found && !dependent) return eased(problem, level, at);
       if (at.states.size() == 0) {
         problem.near = near;
@@ -385,7 +387,8 @@ class Solver {
     Sets sets = wanted_.sets;
     for (Index j : sets.samples) {
       const double stays = stays_of(j);
-      sets.targets.push_back(std::clamp(beta[j], -problem_.caps[m_ + j] * stays, problem_.caps[j] * stays));
+      sets.targets.push_back(
+          std::clamp(beta[j], -problem_.upper_bounds[m_ + j] * stays, problem_.upper_bounds[j] * stays));
     }
     return sets;
   }
@@ -428,29 +431,29 @@ class Solver {
     Doubles &values = rest.at.values, &scores = rest.at.scores;
     bool full = true, nobody = false;
     for (int p = 0; p < problem_.planes; ++p) {
-      double* caps = rest.problem.caps.data() + p * m_;
-      for (Index j : leaving) caps[j] *= stays_of(j);
-      const double room = std::accumulate(caps, caps + m_, 0.0), total = problem_.totals[p];
+      double* upper_bounds = rest.problem.upper_bounds.data() + p * m_;
+      for (Index j : leaving) upper_bounds[j] *= stays_of(j);
+      const double room = std::accumulate(upper_bounds, upper_bounds + m_, 0.0), total = problem_.totals[p];
       nobody = nobody || !(room > 0);
       full = full && room <= total * (1.0 + 1e-9);
       if (room < total && room > 0)
-        for (Index j = 0; j < m_; ++j) caps[j] *= total / room;
+        for (Index j = 0; j < m_; ++j) upper_bounds[j] *= total / room;
     }
     if (nobody) {  // there is no program, and no w
       scores.assign(problem_.linear, problem_.linear + m_);
       rest.settled = true;
       return rest;
     }
-    const Doubles& caps = rest.problem.caps;
-    values.assign(caps.begin(), caps.begin() + problem_.planes * m_);
+    const Doubles& upper_bounds = rest.problem.upper_bounds;
+    values.assign(upper_bounds.begin(), upper_bounds.begin() + problem_.planes * m_);
     for (int p = 0; p < problem_.planes && !full; ++p) {
       double missing = problem_.totals[p];
-      for (Index k = p * m_; k < (p + 1) * m_; ++k) values[k] = std::min(found_.multipliers[k], caps[k]);
+      for (Index k = p * m_; k < (p + 1) * m_; ++k) values[k] = std::min(found_.multipliers[k], upper_bounds[k]);
       for (Index k = p * m_; k < (p + 1) * m_; ++k) missing -= values[k];
       if (orders_[p].empty()) orders_[p] = lowest_first(found_.scores, p);
       for (Index j : orders_[p]) {
         if (missing <= 0) break;
-        const double gives = std::min(missing, caps[p * m_ + j] - values[p * m_ + j]);
+        const double gives = std::min(missing, upper_bounds[p * m_ + j] - values[p * m_ + j]);
         values[p * m_ + j] += gives;
         missing -= gives;
       }
@@ -462,7 +465,7 @@ class Solver {
       const double* row = problem_.K + i * problem_.stride;
       for (Index j = 0; j < m_; ++j) scores[j] += change * row[j];
     }
-    // Where samples are one point to within rounding, or all are at their caps.
+    // Where samples are one point to within rounding, or all are at their upper bounds.
     const double allowed = REFIT_GAP * size_of(objective_of(problem_, beta, scores));
     rest.settled = full || gap_of(rest.problem, rest.at) <= TRIFLE * allowed + rounding_;
     return rest;

@@ -76,30 +76,31 @@ Sets sets_of(nb::handle given, Index m) {
   return sets;
 }
 
-nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle totals_given, nb::handle linear_given,
-                      double tol, double smallest, double floor, Index max_steps, double most_work, bool optimum,
-                      nb::handle stays_given, nb::handle groups_given) {
+nb::tuple fit_program(nb::handle K_given, nb::handle upper_bounds_given, nb::handle totals_given,
+                      nb::handle linear_given, double tol, double smallest, double floor, Index max_steps,
+                      double most_work, bool optimum, nb::handle stays_given, nb::handle groups_given) {
   const auto K = checked<Matrix<const double>>(K_given, "K");
-  const auto caps = checked<Matrix<const double>>(caps_given, "caps");
+  const auto upper_bounds = checked<Matrix<const double>>(upper_bounds_given, "upper_bounds");
   const auto totals = checked<Vector<const double>>(totals_given, "totals");
   const auto linear = checked<Vector<const double>>(linear_given, "linear");
-  const Index m = length(K), stride = length(K, 1), planes = length(caps);
+  const Index m = length(K), stride = length(K, 1), planes = length(upper_bounds);
   require(m >= 1 && m <= MOST_SAMPLES, "K must have 1 to 10,000 rows");
   require(stride >= m && stride < m + LANES && stride % LANES == 0,
           "rows of K must be padded to the next multiple of LANES");
-  require((planes == 1 || planes == 2) && length(caps, 1) == m, "caps must be (P, m), with P of 1 or 2");
+  require((planes == 1 || planes == 2) && length(upper_bounds, 1) == m,
+          "upper_bounds must be (P, m), with P of 1 or 2");
   require(length(totals) == planes, "totals must be (P,)");
   require(length(linear) == m, "linear must be (m,)");
   require(stays_given.is_none() || groups_given.is_none(), "give stays or groups, and not both");
   const double limits[] = {tol, smallest, floor, most_work};
   require(are_within(limits, 4), "limits must be finite, and not negative");
-  require(are_within(caps.data(), planes * m), "caps must be finite, and not negative");
+  require(are_within(upper_bounds.data(), planes * m), "upper_bounds must be finite, and not negative");
   Problem problem{K.data(), m, stride, static_cast<int>(planes), Doubles(2 * m, 0.0), {0, 0}, linear.data()};
-  std::copy(caps.data(), caps.data() + planes * m, problem.caps.begin());
+  std::copy(upper_bounds.data(), upper_bounds.data() + planes * m, problem.upper_bounds.begin());
   for (Index p = 0; p < planes; ++p) {
-    const double room = std::accumulate(caps.data() + p * m, caps.data() + (p + 1) * m, 0.0);
+    const double room = std::accumulate(upper_bounds.data() + p * m, upper_bounds.data() + (p + 1) * m, 0.0);
     const double total = problem.totals[p] = totals.data()[p];
-    require(total > 0 && total <= room * (1.0 + 1e-9), "caps must leave room for the totals");
+    require(total > 0 && total <= room * (1.0 + 1e-9), "upper_bounds must leave room for the totals");
   }
   Wanted wanted{tol, smallest, floor, max_steps, std::min(most_work, MOST_WORK), optimum};
   if (!stays_given.is_none()) {
@@ -132,14 +133,14 @@ nb::tuple fit_program(nb::handle K_given, nb::handle caps_given, nb::handle tota
                         without.certificate, counts);
 }
 
-constexpr const char* FIT = R"(Solve a Dual of up to some thousand samples, and leave rows or groups out of it.
+constexpr const char* FIT = R"(Solve a dual problem of up to some thousand samples, and leave rows or groups out of it.
 
 Parameters
 ----------
 K : (m, padded) array of float64
     K, symmetric; padded is a multiple of LANES, and the padding holds zeros.
-caps, totals, linear : (P, m), (P,) and (m,) arrays of float64
-    As of `slabsvm.svm.program.Dual`, with signs of +1, or of +1 and -1.
+upper_bounds, totals, linear : (P, m), (P,) and (m,) arrays of float64
+    As of `slabsvm.svm.program.DualProblem`, with signs of +1, or of +1 and -1.
 tol, smallest, floor, max_steps
     As of `descend`; -1 for no limit but most_work.
 most_work : float
@@ -170,7 +171,7 @@ counts : dict
 
 void bind_fit(nb::module_& module) {
   using namespace nb::literals;
-  module.def("fit", &fit_program, "K"_a, "caps"_a, "totals"_a, "linear"_a, nb::kw_only(), "tol"_a, "smallest"_a,
+  module.def("fit", &fit_program, "K"_a, "upper_bounds"_a, "totals"_a, "linear"_a, nb::kw_only(), "tol"_a, "smallest"_a,
              "floor"_a, "max_steps"_a = -1, "most_work"_a = 1e9, "optimum"_a = true, "stays"_a = nb::none(),
              "groups"_a = nb::none(), FIT);
 }

@@ -65,7 +65,7 @@ class Leaving {
   }
 
   double target_or_bound(Index at) const {
-    return goes_[at] >= 0 ? targets_[goes_[at]] : bound(table_.caps, states_[at], at);
+    return goes_[at] >= 0 ? targets_[goes_[at]] : bound(table_.upper_bounds, states_[at], at);
   }
 
   // On which plane's side a sample's multiplier counts.
@@ -245,9 +245,9 @@ class Leaving {
     Index fewest = table_.m;
     int patience = APART_PATIENCE;
     for (int turn = 0; turn < (states_.merged ? FLIPS : APART_FLIPS); ++turn) {
-      give_each_plane_one(problem_, table_.caps, at_.scores, states_);
+      give_each_plane_one(problem_, table_.upper_bounds, at_.scores, states_);
       if (!solve()) return false;
-      Judgement right = judge(problem_, table_.caps, at_, states_, table_.slack, Table<T>::tolerance);
+      Judgement right = judge(problem_, table_.upper_bounds, at_, states_, table_.slack, Table<T>::tolerance);
       if (right.wrong == 0) return true;
       if (!states_.merged || !right.states.merged) {
         patience = right.wrong < fewest ? patience : patience - 1;
@@ -266,7 +266,7 @@ class Leaving {
     double t = 0;
     const double slack = NONE * table_.scale;
     for (int turn = 0; turn < most; ++turn) {
-      give_each_plane_one(problem_, table_.caps, now.scores, states_);
+      give_each_plane_one(problem_, table_.upper_bounds, now.scores, states_);
       if (!solve()) return false;
       const bool merged = states_.merged;
       // The first event on the way from here to the end: where some room is used up.
@@ -282,8 +282,8 @@ class Leaving {
       for (Index k = 0; k < m; ++k) {
         const State state = states_[k];
         if (is_free(state)) {
-          const double least = NONE * (table_.caps[k] + table_.caps[m + k]);
-          const Box box = box_of(table_.caps, states_, k);
+          const double least = NONE * (table_.upper_bounds[k] + table_.upper_bounds[m + k]);
+          const Box box = box_of(table_.upper_bounds, states_, k);
           meets(now.beta[k] - box.floor, at_.beta[k] - box.floor, least, k, box.below);
           meets(box.ceiling - now.beta[k], box.ceiling - at_.beta[k], least, k, box.above);
           continue;

@@ -58,11 +58,11 @@ struct Rooms {
     const Point& at = table.at;
     double largest = 0;
     for (Index k = 0; k < m; ++k) {
-      const Box box = box_of(table.caps, table.states, k);
+      const Box box = box_of(table.upper_bounds, table.states, k);
       below.push_back(static_cast<T>(at.beta[k] - box.floor));
       above.push_back(static_cast<T>(box.ceiling - at.beta[k]));
       for (int p = 0; p < 2; ++p) beyond[p].push_back(static_cast<T>(sign_of(p) * (at.scores[k] - at.rho[p])));
-      largest = std::max(largest, table.caps[k] + table.caps[m + k]);
+      largest = std::max(largest, table.upper_bounds[k] + table.upper_bounds[m + k]);
     }
     box_slack = static_cast<T>(Table<T>::tolerance * largest);
     if (problem.planes == 2 && table.states.merged) {
@@ -171,7 +171,8 @@ class Without {
 
   // A sample's room for what both planes hold of it.
   double room(const Doubles& beta, Index k) const {
-    return std::min(table_.caps[k] - std::max(beta[k], 0.0), table_.caps[table_.m + k] - std::max(-beta[k], 0.0));
+    return std::min(table_.upper_bounds[k] - std::max(beta[k], 0.0),
+                    table_.upper_bounds[table_.m + k] - std::max(-beta[k], 0.0));
   }
 
   bool ample_spare() const {
@@ -196,10 +197,10 @@ class Without {
   // Whether the boxes of those that stay can hold what each plane has.
   bool has_room(const std::vector<Index>& places) const {
     for (int plane = 0; plane < problem_.planes; ++plane) {
-      const double* caps = table_.caps.data() + plane * table_.m;
+      const double* upper_bounds = table_.upper_bounds.data() + plane * table_.m;
       double room = 0;
-      for (Index k = 0; k < table_.m; ++k) room += caps[k];
-      for (Index k : places) room -= caps[k];
+      for (Index k = 0; k < table_.m; ++k) room += upper_bounds[k];
+      for (Index k : places) room -= upper_bounds[k];
       if (room < problem_.totals[plane] * (1.0 + 1e-9)) return false;
     }
     return true;

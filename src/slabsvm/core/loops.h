@@ -40,7 +40,7 @@ struct Block {
   int planes;           // 1 or 2
   T* scores;            // (padded,)
   double* values;       // (planes, n)
-  const double* caps;   // (planes, n)
+  const double* upper_bounds;   // (planes, n)
   const T* signs;       // (planes,)
 };
 
@@ -60,7 +60,7 @@ struct Scratch {
 };
 
 // What one call of `advance` leaves to the next one: numbers.
-struct Course {
+struct Progress {
   double objective = 0;
   double curvature = 0;         // of the last direction
   double lowest_curvature = 0;  // of any pair met
@@ -78,7 +78,7 @@ struct Course {
 template <class T>
 struct LoopsOf {
   // Go on with a descent until it has taken stop.until steps in all; return whether it has ended before.
-  bool (*advance)(const Block<T>&, const Stop&, const Scratch<T>&, Course&);
+  bool (*advance)(const Block<T>&, const Stop&, const Scratch<T>&, Progress&);
   void (*add_minima)(T* sums, T x, const T* z, Index n);      // sums_k += min(x, z_k)
   void (*add_harmonic)(T* sums, T x, const T* z, Index n);    // sums_k += x z_k / (x + z_k), for x > 0, z >= 0
   T (*least_sum)(const T* a, T factor, const T* b, Index n);  // min_k (factor a_k + b_k), or FAR

@@ -25,7 +25,7 @@ constexpr int FEW_CENTRES = 4;
 
 // Factor K_FF + delta and prepare solves with it; return whether it is positive definite.
 template <class T>
-bool factor(const Problem& problem, const States& states, Face<T>& face) {
+bool factor(const Problem& problem, const States& states, FreeSet<T>& free_set) {
   std::vector<Index> free;
   std::vector<int> planes_of;
   const int planes = states.merged ? 1 : problem.planes;
@@ -39,40 +39,41 @@ bool factor(const Problem& problem, const States& states, Face<T>& face) {
   const Index f = static_cast<Index>(free.size());
   if (f == 0) return false;
   mean /= static_cast<double>(f);
-  if (free != face.free || planes_of != face.planes_of || planes != face.planes) {
-    face.free = std::move(free);
-    face.planes_of = std::move(planes_of);
-    face.planes = planes;
-    face.lift = sizeof(T) == 8 ? mean : 0.0;
-    face.factor.resize(f * f);
+  if (free != free_set.free || planes_of != free_set.planes_of || planes != free_set.planes) {
+    free_set.free = std::move(free);
+    free_set.planes_of = std::move(planes_of);
+    free_set.planes = planes;
+    free_set.lift = sizeof(T) == 8 ? mean : 0.0;
+    free_set.factor.resize(f * f);
     for (Index a = 0; a < f; ++a) {
-      const double* row = problem.K + face.free[a] * problem.stride;
-      T* column = face.factor.data() + a * f;
+      const double* row = problem.K + free_set.free[a] * problem.stride;
+      T* column = free_set.factor.data() + a * f;
       for (Index b = a; b < f; ++b)
-        column[b] = static_cast<T>(row[face.free[b]] + (face.planes_of[a] == face.planes_of[b] ? face.lift : 0.0));
+        column[b] = static_cast<T>(row[free_set.free[b]] +
+                                   (free_set.planes_of[a] == free_set.planes_of[b] ? free_set.lift : 0.0));
       column[a] += static_cast<T>(problem.delta);
     }
     int failed;
-    lapack::potrf('L', f, face.factor.data(), f, &failed);
+    lapack::potrf('L', f, free_set.factor.data(), f, &failed);
     if (failed) {
-      face.free.clear();
+      free_set.free.clear();
       return false;
     }
-    face.least_pivot = std::numeric_limits<double>::max();
+    free_set.least_pivot = std::numeric_limits<double>::max();
     for (Index a = 0; a < f; ++a) {
-      const double pivot = face.factor[a * f + a];
-      face.least_pivot = std::min(face.least_pivot, pivot * pivot);
+      const double pivot = free_set.factor[a * f + a];
+      free_set.least_pivot = std::min(free_set.least_pivot, pivot * pivot);
     }
-    face.least_pivot /= mean;
+    free_set.least_pivot /= mean;
   }
   std::vector<T> border(planes * f);
-  for (Index a = 0; a < f; ++a) border[face.planes_of[a] * f + a] = 1;
+  for (Index a = 0; a < f; ++a) border[free_set.planes_of[a] * f + a] = 1;
   int info;  // of a factor that is there, always 0
-  lapack::potrs('L', f, planes, face.factor.data(), f, border.data(), f, &info);
-  face.h.assign(border.begin(), border.end());
-  std::fill(face.S, face.S + 4, 0.0);
+  lapack::potrs('L', f, planes, free_set.factor.data(), f, border.data(), f, &info);
+  free_set.h.assign(border.begin(), border.end());
+  std::fill(free_set.S, free_set.S + 4, 0.0);
   for (int p = 0; p < planes; ++p)
-    for (Index a = 0; a < f; ++a) face.S[face.planes_of[a] * planes + p] += face.h[p * f + a];
+    for (Index a = 0; a < f; ++a) free_set.S[free_set.planes_of[a] * planes + p] += free_set.h[p * f + a];
   return true;
 }
 
@@ -80,23 +81,23 @@ bool factor(const Problem& problem, const States& states, Face<T>& face) {
 // one.
 template <class T>
 bool solve_on(const Problem& problem, const States& states, Optimum<T>& found) {
-  if (!factor(problem, states, found.face)) return false;
-  const Face<T>& face = found.face;
-  const Index f = face.size();
+  if (!factor(problem, states, found.free_set)) return false;
+  const FreeSet<T>& free_set = found.free_set;
+  const Index f = free_set.size();
   Point& at = found.at;
   for (Index j = 0; j < problem.m; ++j)
-    if (!is_free(states[j])) at.beta[j] = bound(problem.caps, states[j], j);
+    if (!is_free(states[j])) at.beta[j] = bound(problem.upper_bounds, states[j], j);
   double rho[2] = {at.rho[0], at.rho[1]};
-  const auto distance = [&](Index a) { return rho[face.planes_of[a]] - at.scores[face.free[a]]; };
+  const auto distance = [&](Index a) { return rho[free_set.planes_of[a]] - at.scores[free_set.free[a]]; };
   std::vector<T> right(f);
   double before = std::numeric_limits<double>::max();
   for (int round = 0;; ++round) {
     at.scores = scores_of(problem, at.beta);
     for (Index j = 0; j < problem.m; ++j) at.scores[j] += problem.delta * (at.beta[j] - problem.near[j]);
     double missing[2] = {problem.totals[0], -problem.totals[1]};
-    if (face.planes == 1) missing[0] -= problem.totals[1];
-    for (Index j = 0; j < problem.m; ++j) missing[face.planes == 2 && states[j] < 0] -= at.beta[j];
-    const double lack = std::abs(missing[0]) + (face.planes == 2 ? std::abs(missing[1]) : 0.0);
+    if (free_set.planes == 1) missing[0] -= problem.totals[1];
+    for (Index j = 0; j < problem.m; ++j) missing[free_set.planes == 2 && states[j] < 0] -= at.beta[j];
+    const double lack = std::abs(missing[0]) + (free_set.planes == 2 ? std::abs(missing[1]) : 0.0);
     double largest = 0;
     for (Index a = 0; a < f; ++a) largest = std::max(largest, std::abs(distance(a)));
     const double scale = std::max(std::abs(rho[0]), std::abs(rho[1]));
@@ -107,17 +108,17 @@ bool solve_on(const Problem& problem, const States& states, Optimum<T>& found) {
     const double unit = largest > 0 ? largest : 1.0;
     for (Index a = 0; a < f; ++a) right[a] = static_cast<T>(distance(a) / unit);
     int info;
-    lapack::potrs('L', f, 1, face.factor.data(), f, right.data(), f, &info);
+    lapack::potrs('L', f, 1, free_set.factor.data(), f, right.data(), f, &info);
     double step[2] = {missing[0], missing[1]};
-    for (Index a = 0; a < f; ++a) step[face.planes_of[a]] -= unit * double(right[a]);
-    if (!solve_small(face.S, face.planes, step)) return false;
+    for (Index a = 0; a < f; ++a) step[free_set.planes_of[a]] -= unit * double(right[a]);
+    if (!solve_small(free_set.S, free_set.planes, step)) return false;
     for (Index a = 0; a < f; ++a) {
       double change = unit * double(right[a]);
-      for (int p = 0; p < face.planes; ++p) change += step[p] * face.h[p * f + a];
-      at.beta[face.free[a]] += change;
+      for (int p = 0; p < free_set.planes; ++p) change += step[p] * free_set.h[p * f + a];
+      at.beta[free_set.free[a]] += change;
     }
-    for (int p = 0; p < face.planes; ++p) rho[p] += step[p] - face.lift * missing[p];
-    if (face.planes == 1) rho[1] = rho[0];
+    for (int p = 0; p < free_set.planes; ++p) rho[p] += step[p] - free_set.lift * missing[p];
+    if (free_set.planes == 1) rho[1] = rho[0];
   }
   at.rho[0] = rho[0], at.rho[1] = rho[1];
   return std::isfinite(rho[0]) && std::isfinite(rho[1]);
@@ -141,7 +142,7 @@ bool find_optimum(Problem& problem, States states, int most, Optimum<T>& found, 
   at.beta = problem.near;
   at.rho[0] = at.rho[1] = 0;
   at.scores.resize(m);
-  found.face.free.clear();  // delta may be another
+  found.free_set.free.clear();  // delta may be another
   double largest = 0;
   for (Index j = 0; j < m; ++j) largest = std::max(largest, std::abs(problem.diagonal(j)));
   // Where there is no longer type than double, sums are no more exact.
@@ -153,14 +154,14 @@ bool find_optimum(Problem& problem, States states, int most, Optimum<T>& found, 
   int patience = PATIENCE, centres = 0;
   for (found.factors = 1; found.factors <= most; ++found.factors) {
     interrupt();
-    give_each_plane_one(problem, problem.caps, at.scores, states);
+    give_each_plane_one(problem, problem.upper_bounds, at.scores, states);
     const bool solved = solve_on(problem, states, found);
-    const double f = double(found.face.size());
+    const double f = double(found.free_set.size());
     found.work += f * f * f / 3.0 + 4.0 * double(m) * double(m);
     if (!solved) return false;
     // Boxes hold to the last bit, and planes to within rounding: what meets its box stays there.
     const double slack = std::max(problem.exactly ? 0.0 : TOLERANCE * at.scale(), noise);
-    Judgement right = judge(problem, problem.caps, at, states, slack, 0.0);
+    Judgement right = judge(problem, problem.upper_bounds, at, states, slack, 0.0);
     if (right.wrong == 0) {
       found.states = states;
       double off = 0;

@@ -18,7 +18,7 @@ namespace slabsvm {
 
 // The lower Cholesky factor L of K_FF + delta + lift A A', with h = (L L')^-1 A and S = A'h.
 template <class T>
-struct Face {
+struct FreeSet {
   std::vector<Index> free;     // F
   std::vector<int> planes_of;  // (f,): which of A's columns each is in
   std::vector<T> factor;       // (f, f), column by column
@@ -35,7 +35,7 @@ template <class T>
 struct Optimum {
   States states;
   Point at;         // scores: K beta + c + delta (beta - near)
-  Face<T> face;
+  FreeSet<T> free_set;
   int factors = 0;  // how many factors it took
   double work = 0;  // multiplications, of all that was tried
 };

@@ -22,8 +22,8 @@ void part(const Doubles& beta, States& states) {
     if (is_free(states[j])) states[j] = beta[j] >= 0 ? 1 : -1;
 }
 
-Judgement judge(const Problem& problem, const Doubles& caps, const Point& at, const States& states, double slack,
-                double beyond) {
+Judgement judge(const Problem& problem, const Doubles& upper_bounds, const Point& at, const States& states,
+                double slack, double beyond) {
   Judgement found{states, 0};
   const Index m = states.size();
   const bool merged = states.merged;
@@ -32,12 +32,12 @@ Judgement judge(const Problem& problem, const Doubles& caps, const Point& at, co
   bool any_between = false;
   for (Index j = 0; j < m; ++j) {
     const State state = states[j];
-    const double beta = at.beta[j], s = at.scores[j], room = beyond * (caps[j] + caps[m + j]);
+    const double beta = at.beta[j], s = at.scores[j], room = beyond * (upper_bounds[j] + upper_bounds[m + j]);
     State right = state;
     held += std::max(beta, 0.0);
     any_between = any_between || state == 0;
     if (is_free(state)) {
-      const Box box = box_of(caps, states, j);
+      const Box box = box_of(upper_bounds, states, j);
       right = beta > box.ceiling + room ? box.above : beta < box.floor - room ? box.below : state;
     } else if (state == 2 || state == -2) {
       const int sign = state / 2;
@@ -60,7 +60,7 @@ Judgement judge(const Problem& problem, const Doubles& caps, const Point& at, co
   return found;
 }
 
-void give_each_plane_one(const Problem& problem, const Doubles& caps, const Doubles& scores, States& states) {
+void give_each_plane_one(const Problem& problem, const Doubles& upper_bounds, const Doubles& scores, States& states) {
   const Index m = states.size();
   const bool merged = states.merged;
   for (int plane = 0; plane < problem.planes; ++plane) {
@@ -69,10 +69,10 @@ void give_each_plane_one(const Problem& problem, const Doubles& caps, const Doub
     double missing = problem.totals[plane];
     for (Index j = 0; j < m; ++j) {
       has_one = has_one || states[j] == sign || (merged && states[j] == -sign);
-      if (states[j] == capped) missing -= caps[plane * m + j];
+      if (states[j] == capped) missing -= upper_bounds[plane * m + j];
     }
     if (has_one) continue;
-    // One that has no multiplier takes what is missing; of too much, one at its cap gives.
+    // One that has no multiplier takes what is missing; of too much, one at its upper bound gives.
     const bool takes = merged || missing > -1e-12 * problem.totals[plane];
     const State wanted = takes ? 0 : capped;
     const double upwards = takes ? sign : -sign;
@@ -87,13 +87,13 @@ void give_each_plane_one(const Problem& problem, const Doubles& caps, const Doub
 
 Doubles multipliers_of(const Problem& problem, const Doubles& beta) {
   const Index m = problem.m;
-  const Doubles& caps = problem.caps;
+  const Doubles& upper_bounds = problem.upper_bounds;
   Doubles values(problem.planes * m);
-  const auto room = [&](Index j) { return std::min(caps[j] - values[j], caps[m + j] - values[m + j]); };
+  const auto room = [&](Index j) { return std::min(upper_bounds[j] - values[j], upper_bounds[m + j] - values[m + j]); };
   double missing = problem.totals[0], spare = 0;
   for (Index j = 0; j < m; ++j) {
     for (int p = 0; p < problem.planes; ++p)
-      values[p * m + j] = std::clamp(sign_of(p) * beta[j], 0.0, caps[p * m + j]);
+      values[p * m + j] = std::clamp(sign_of(p) * beta[j], 0.0, upper_bounds[p * m + j]);
     missing -= values[j];
     if (problem.planes == 2) spare += room(j);
   }
@@ -113,18 +113,18 @@ void correct_sums(const Problem& problem, Doubles& multipliers) {
   const Index m = problem.m;
   for (int plane = 0; plane < problem.planes; ++plane) {
     double* values = multipliers.data() + plane * m;
-    const double* caps = problem.caps.data() + plane * m;
+    const double* upper_bounds = problem.upper_bounds.data() + plane * m;
     for (int round = 0; round < 2; ++round) {
       double missing = problem.totals[plane], inside = 0, any = 0;
       for (Index j = 0; j < m; ++j) missing -= values[j];
-      const auto inner = [&](Index j) { return std::min(values[j], caps[j] - values[j]); };
-      const auto room = [&](Index j) { return missing > 0 ? caps[j] - values[j] : values[j]; };
+      const auto inner = [&](Index j) { return std::min(values[j], upper_bounds[j] - values[j]); };
+      const auto room = [&](Index j) { return missing > 0 ? upper_bounds[j] - values[j] : values[j]; };
       for (Index j = 0; j < m; ++j) inside += inner(j), any += room(j);
       const bool stays = inside > std::abs(missing);
       const double rooms = stays ? inside : any;
       if (missing == 0 || rooms == 0) break;
       for (Index j = 0; j < m; ++j)
-        values[j] = std::clamp(values[j] + missing * ((stays ? inner(j) : room(j)) / rooms), 0.0, caps[j]);
+        values[j] = std::clamp(values[j] + missing * ((stays ? inner(j) : room(j)) / rooms), 0.0, upper_bounds[j]);
     }
   }
 }
@@ -143,7 +143,7 @@ Doubles linear_minimiser(const Problem& problem, const Doubles& scores) {
   for (int plane = 0; plane < problem.planes; ++plane) {
     double left = problem.totals[plane];
     for (Index j : lowest_first(scores, plane)) {
-      values[plane * m + j] = std::min(left, problem.caps[plane * m + j]);
+      values[plane * m + j] = std::min(left, problem.upper_bounds[plane * m + j]);
       left -= values[plane * m + j];
       if (left <= 0) break;
     }

@@ -1,6 +1,6 @@
 // The program that every fit of up to 2,000 rows solves, in one variable a sample, and the states of its samples.
 //
-// The Dual of slabsvm.svm.program has a multiplier for each sample and plane. In beta = v_1 - v_2 it is
+// The DualProblem of slabsvm.svm.program has a multiplier for each sample and plane. In beta = v_1 - v_2 it is
 //
 //     minimise  1/2 beta'K beta + c'beta
 //     over      -cap_2 <= beta <= cap_1,   sum(beta) = total_1 - total_2,   sum(max(beta, 0)) <= total_1
@@ -48,7 +48,7 @@ struct Problem {
   const double* K;          // (m, stride), rows contiguous; symmetric
   Index m, stride;
   int planes;               // 1, or 2 if there is an upper one
-  Doubles caps;             // (2, m); the second row is of zeros where there is one plane
+  Doubles upper_bounds;             // (2, m); the second row is of zeros where there is one plane
   double totals[2];
   const double* linear;     // (m,), c
   double delta = 0;         // of the term that is added, and the point it is measured from
@@ -77,11 +77,11 @@ struct Point {
   double scale() const { return std::max(std::abs(rho[0]), std::abs(rho[1])); }
 };
 
-// What is below takes caps, (2, m), for samples in an order of their own: that of the point and of the states.
+// What is below takes upper_bounds, (2, m), for samples in an order of their own: that of the point and of the states.
 
 // What a multiplier is in a state that is not free.
-inline double bound(const Doubles& caps, State state, Index j) {
-  return state == 2 ? caps[j] : state == -2 ? -caps[caps.size() / 2 + j] : 0.0;
+inline double bound(const Doubles& upper_bounds, State state, Index j) {
+  return state == 2 ? upper_bounds[j] : state == -2 ? -upper_bounds[upper_bounds.size() / 2 + j] : 0.0;
 }
 
 // The box of a free sample's beta, and the states that lie beyond its ends.
@@ -90,9 +90,10 @@ struct Box {
   State below, above;
 };
 
-inline Box box_of(const Doubles& caps, const States& states, Index j) {
+inline Box box_of(const Doubles& upper_bounds, const States& states, Index j) {
   const bool lower = states.merged || states[j] > 0, upper = states.merged || states[j] < 0;
-  return {upper ? bound(caps, -2, j) : 0.0, lower ? caps[j] : 0.0, State(upper ? -2 : 0), State(lower ? 2 : 0)};
+  return {upper ? bound(upper_bounds, -2, j) : 0.0, lower ? upper_bounds[j] : 0.0, State(upper ? -2 : 0),
+          State(lower ? 2 : 0)};
 }
 
 // Planes part: free samples go to the one on whose side their multiplier is.
@@ -107,12 +108,12 @@ struct Judgement {
 // Say which states would be right for what is wrong with a point, and whether planes should be merged.
 //
 // A score may be on the wrong side of its plane by slack, and a free multiplier beyond its box by the share beyond of
-// its caps.
-Judgement judge(const Problem& problem, const Doubles& caps, const Point& at, const States& states, double slack,
-                double beyond);
+// its upper bounds.
+Judgement judge(const Problem& problem, const Doubles& upper_bounds, const Point& at, const States& states,
+                double slack, double beyond);
 
 // Free, of a plane that has no free sample, the one that is next to give or to take mass.
-void give_each_plane_one(const Problem& problem, const Doubles& caps, const Doubles& scores, States& states);
+void give_each_plane_one(const Problem& problem, const Doubles& upper_bounds, const Doubles& scores, States& states);
 
 // Return multipliers of both planes, (2, m), or of one, (m,): mass that beta does not show is held by both planes.
 // Return nothing where samples have no room for it.
@@ -124,7 +125,8 @@ void correct_sums(const Problem& problem, Doubles& multipliers);
 // All samples, the lowest scores of a plane first.
 std::vector<Index> lowest_first(const Doubles& scores, int plane);
 
-// Return feasible multipliers that minimise their product with the scores: each plane's lowest scores at their caps.
+// Return feasible multipliers that minimise their product with the scores: each plane's lowest scores at their upper
+// bounds.
 Doubles linear_minimiser(const Problem& problem, const Doubles& scores);
 
 // Return beta of multipliers.

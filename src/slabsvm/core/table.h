@@ -29,9 +29,9 @@ class Table {
   std::vector<Index> place;  // (m,) and where each sample is
   States states;             // in the table's order, as all that follows
   Point at;
-  Doubles caps, near;        // (2, m), (m,)
+  Doubles upper_bounds, near;        // (2, m), (m,)
   const double scale;
-  // Boxes relative to caps: what is less is rounding. Of scores slack is.
+  // Boxes relative to upper bounds: what is less is rounding. Of scores slack is.
   static constexpr double tolerance = sizeof(T) == 8 ? 1e-10 : 4e-7;
   double slack;
   // A power of four near K's diagonal: in it scores are of the size of multipliers, and K times another power of four
@@ -42,7 +42,7 @@ class Table {
 
   // Takes the factor's memory for the inverse.
   Table(const Problem& problem, Optimum<T>& optimum, const Interrupt& interrupt)
-      : problem(problem), m(problem.m), f(optimum.face.size()), width(m + 2), scale(optimum.at.scale()) {
+      : problem(problem), m(problem.m), f(optimum.free_set.size()), width(m + 2), scale(optimum.at.scale()) {
     put_in_order(optimum);
     double diagonal = 0;
     for (Index j = 0; j < m; ++j) diagonal += problem.diagonal(j) / double(m);
@@ -111,36 +111,36 @@ class Table {
     }
     begins[5] = m;
     place.resize(m);
-    states = optimum.states, at = optimum.at, caps = problem.caps, near = problem.near;
+    states = optimum.states, at = optimum.at, upper_bounds = problem.upper_bounds, near = problem.near;
     for (Index k = 0; k < m; ++k) {
       const Index j = order[k];
       place[j] = k;
       states[k] = optimum.states[j];
       at.beta[k] = optimum.at.beta[j], at.scores[k] = optimum.at.scores[j], near[k] = problem.near[j];
-      caps[k] = problem.caps[j], caps[m + k] = problem.caps[m + j];
+      upper_bounds[k] = problem.upper_bounds[j], upper_bounds[m + k] = problem.upper_bounds[m + j];
     }
   }
 
   void invert(Optimum<T>& optimum, const Interrupt& interrupt) {
-    Face<T>& face = optimum.face;
+    FreeSet<T>& free_set = optimum.free_set;
     const Index b = m - f;
-    planes_ = face.planes;
+    planes_ = free_set.planes;
     other_columns_.resize(b);
-    // The inverse of K_FF, in the factor's memory, is of free samples in the order of the face.
-    std::vector<T>& inverse = face.factor;
+    // The inverse of K_FF, in the factor's memory, is of free samples in the order of the free set.
+    std::vector<T>& inverse = free_set.factor;
     lapack::inverse_from_factor(inverse.data(), static_cast<int>(f), static_cast<int>(f));
     interrupt();
-    std::vector<Index> in_face(f);
-    for (Index a = 0; a < f; ++a) in_face[place[face.free[a]]] = a;
+    std::vector<Index> in_set(f);
+    for (Index a = 0; a < f; ++a) in_set[place[free_set.free[a]]] = a;
     // H = h S^-1.
     H_.assign(planes_ * f, 0.0);
     double corner[4] = {0, 0, 0, 0};  // S^-1
     for (int p = 0; p < planes_; ++p) {
       double one[2] = {p == 0 ? 1.0 : 0.0, p == 1 ? 1.0 : 0.0};
-      solve_small(face.S, planes_, one);
+      solve_small(free_set.S, planes_, one);
       for (int q = 0; q < planes_; ++q) {
         corner[q * planes_ + p] = one[q];
-        for (Index k = 0; k < f; ++k) H_[p * f + k] += face.h[q * f + in_face[k]] * one[q];
+        for (Index k = 0; k < f; ++k) H_[p * f + k] += free_set.h[q * f + in_set[k]] * one[q];
       }
     }
     free_columns_.resize(f * width);
@@ -148,13 +148,13 @@ class Table {
       for (Index k0 = 0; k0 <= i0; k0 += TILE)
         for (Index i = i0; i < std::min(i0 + TILE, f); ++i)
           for (Index k = k0; k < std::min(k0 + TILE, i + 1); ++k) {
-            const auto [c, a] = std::minmax(in_face[i], in_face[k]);
+            const auto [c, a] = std::minmax(in_set[i], in_set[k]);
             double value = double(inverse[c * f + a]);
-            for (int p = 0; p < planes_; ++p) value -= H_[p * f + i] * face.h[p * f + in_face[k]];
+            for (int p = 0; p < planes_; ++p) value -= H_[p * f + i] * free_set.h[p * f + in_set[k]];
             free_columns_[k * width + i] = free_columns_[i * width + k] = static_cast<T>(value);
           }
     std::vector<T>().swap(inverse);
-    face.free.clear();
+    free_set.free.clear();
     if (b > 0) {
       across_.resize(f * b);
       for (Index k = 0; k < f; ++k) {
@@ -176,7 +176,7 @@ class Table {
       if (b > 0) lapack::gemv('N', b, f, 1.0, across_.data(), b, column, 1, 0.0, column + f, 1);
       for (int r = 0; r < 2; ++r) {
         const int s = planes_ == 1 ? 0 : r;
-        column[m + r] = static_cast<T>(corner[s * planes_ + p] - (s == p ? face.lift : 0.0));
+        column[m + r] = static_cast<T>(corner[s * planes_ + p] - (s == p ? free_set.lift : 0.0));
       }
     }
   }

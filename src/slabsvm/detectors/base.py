@@ -375,11 +375,13 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         scores = self.model_.calibration_scores
         if scores is None:
             return ""
-        nominal, judges, groups = self._nominal_recall(), ~np.isnan(scores), training.names
+        nominal, calibration_rows, groups = self._nominal_recall(), ~np.isnan(scores), training.names
         if groups is not None:
-            return warnings.few_groups_warning(len(np.unique(groups[judges])), nominal)
-        copies = training.n_copies[np.unique(training.distinct.group[judges])]
-        return warnings.few_rows_warning(training.weights[judges], copies, nominal, counts=training.may_be_counts)
+            return warnings.few_groups_warning(len(np.unique(groups[calibration_rows])), nominal)
+        copies = training.n_copies[np.unique(training.distinct.group[calibration_rows])]
+        return warnings.few_rows_warning(
+            training.weights[calibration_rows], copies, nominal, counts=training.may_be_counts
+        )
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=2, accept_sparse=accept_sparse)
@@ -474,7 +476,7 @@ def takes_unnamed(estimator: Any, n_features: int, *, reset: bool) -> bool:
     return bool(n_features == estimator.n_features_in_)
 
 
-def nameless(model: T) -> T:
+def without_names(model: T) -> T:
     """Return a fitted model that takes rows without names: those that were validated have lost theirs."""
     asked = copy(model)
     vars(asked).pop("feature_names_in_", None)

@@ -29,7 +29,7 @@ from slabsvm.detectors.kernelized import (
     soft_neighbours_of,
 )
 from slabsvm.fitted import warnings
-from slabsvm.fitted.explanation import Explanation, Usual, of_parts, summed
+from slabsvm.fitted.explanation import Explanation, TypicalParts, of_parts, summed
 from slabsvm.fitted.model import KernelModel, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.base import Kernel
@@ -106,9 +106,9 @@ class Subspace(KernelModel):
         return np.maximum(found, 0.0)
 
     @cached_property
-    def usual(self) -> Usual:
+    def usual(self) -> TypicalParts:
         """What each feature adds to the errors of samples, of which 64 are asked."""
-        return Usual.none(self.errors_by_feature(self.expansion.samples[:64]).mean(axis=0))
+        return TypicalParts.none(self.errors_by_feature(self.expansion.samples[:64]).mean(axis=0))
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -221,7 +221,7 @@ class KernelPCADetector(KernelDetector):
         if fit.kernel is None or not fit.kernel.additive:
             neighbours = soft_neighbours_of(self, fit.expansion)
             decisions = fit.scores(X, neighbours.distances(X).sums) - self.offset_
-            parts, usual = neighbours.along_lines(X, fit.slopes), Usual.none(neighbours.typical)
+            parts, usual = neighbours.along_lines(X, fit.slopes), TypicalParts.none(neighbours.typical)
             return of_parts(parts, usual, decisions, reference=self._typical_decision())
         parts = -fit.errors_by_feature(X)
         decisions = summed(parts) - self.offset_

@@ -13,7 +13,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.estimators import Interval
 from slabsvm.svm.gram import Gram
-from slabsvm.svm.program import Dual, one_class
+from slabsvm.svm.program import DualProblem, one_class
 
 
 @parameters
@@ -71,7 +71,7 @@ class OneClassSVM(SupportVectorDetector):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> DualProblem:
         return one_class(weights, self.nu)
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted import warnings
-from slabsvm.fitted.explanation import Explanation, Usual, summed
+from slabsvm.fitted.explanation import Explanation, TypicalParts, summed
 from slabsvm.fitted.model import Solved, Unseen
 from slabsvm.fitted.planes import SlabPlanes, planes_at, refuse_impossible
 from slabsvm.kernels.base import Kernel
@@ -20,7 +20,7 @@ from slabsvm.kernels.expansion import Expansion, SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.estimators import FiniteReal, Interval, StrOptions
 from slabsvm.svm.gram import Gram
-from slabsvm.svm.program import Dual, one_class_slab
+from slabsvm.svm.program import DualProblem, one_class_slab
 
 
 @parameters
@@ -164,7 +164,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         "ranking": [StrOptions({"two-sided", "centre"})],
     }
 
-    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> DualProblem:
         refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
@@ -181,7 +181,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         assert isinstance(expansion, Expansion)
         return expansion.log_mass(X[some])
 
-    def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
+    def _explained_by_parts(self, parts: FloatArray, usual: TypicalParts) -> Explanation:
         return self.planes_.explained_along(summed(parts), parts, usual)
 
     def _explained_by_distances(self, neighbours: SoftNeighbours, X: Any) -> Explanation:

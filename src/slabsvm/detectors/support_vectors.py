@@ -1,7 +1,7 @@
 """The abstract support vector detector: its program, its access to K, the solver, and what the solution gives.
 
-A subclass states its Dual, where the solution's offsets put its boundary, and how a row's position along w becomes a
-score.
+A subclass states its dual problem, where the solution's offsets put its boundary, and how a row's position along w
+becomes a score.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.fitted import warnings
-from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.fitted.explanation import Explanation, TypicalParts, of_distances, of_parts, summed
 from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.base import Kernel, WeightVector
@@ -31,13 +31,13 @@ from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.estimators import FiniteReal, Interval
 from slabsvm.svm import loop
 from slabsvm.svm.gram import SMALL, Gram
-from slabsvm.svm.program import Dual, GapScale, Solution
+from slabsvm.svm.program import DualProblem, GapScale, Solution
 from slabsvm.svm.small import MOST_EXACT, Leaving, LeftOutScores, solve_small
 
 
 @parameters
 class SupportVectorDetector(KernelDetector):
-    """A detector whose scores are made of s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
+    """A detector whose scores are made of s(x) = sum_i beta_i k(x_i, x), with beta from a dual problem."""
 
     tol: float = 1e-3
     max_iter: int = -1
@@ -63,7 +63,7 @@ class SupportVectorDetector(KernelDetector):
     fit = fit_with_groups
 
     @abstractmethod
-    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> DualProblem:
         """Return the program to solve for samples of these weights."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class SupportVectorDetector(KernelDetector):
         assert kernel is not None
         return self._by_feature(kernel, position, self._checked(X, reset=False))
 
-    def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
+    def _explained_by_parts(self, parts: FloatArray, usual: TypicalParts) -> Explanation:
         """Return the explanation of rows of these parts: of a decision that is their sum and a constant."""
         decisions = summed(parts) - self.offset_
         return of_parts(parts, usual, decisions, reference=float(usual.means.sum()) - self.offset_)
@@ -206,7 +206,7 @@ class SupportVectorDetector(KernelDetector):
         """Return what is left out: a row of each sample, or the groups."""
         return Leaving(learned.stays) if learned.groups is None else Leaving(groups=list(learned.groups))
 
-    def _solve(self, dual: Dual, gram: Gram, leaving: Leaving | None) -> tuple[Solution, LeftOutScores | None]:
+    def _solve(self, dual: DualProblem, gram: Gram, leaving: Leaving | None) -> tuple[Solution, LeftOutScores | None]:
         """Return the solution, and scores without what leaves, of no more than MOST_EXACT samples."""
         left_out, tol = None, float(self.tol)
         if gram.n_samples <= MOST_EXACT:
@@ -316,20 +316,20 @@ class SupportVectorDetector(KernelDetector):
         return float(np.abs(offsets).max() + np.abs(solved.solution.scores).max())
 
     def _new_scores(self, expansion: Expansion | WeightVector, X: Any, solved: Solved) -> FloatArray:
-        """Return the scores of new rows in the Dual's unit, (n,)."""
+        """Return the scores of new rows in the dual problem's unit, (n,)."""
         return expansion(X)
 
     def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
-        """Return the scores of all rows in the Dual's unit, (n_samples,), where the Dual has a linear term."""
+        """Return the scores of all rows in the dual problem's unit, (n_samples,), where it has a linear term."""
         raise NotImplementedError
 
-    def _usual(self, training: Training, solved: Solved, position: Expansion | WeightVector) -> Usual | None:
+    def _usual(self, training: Training, solved: Solved, position: Expansion | WeightVector) -> TypicalParts | None:
         """Return what each feature adds to training rows, where features add up."""
         kernel = solved.kernel
         if kernel is None or not kernel.additive:
             return None
         parts = partial(self._by_feature, kernel, position)
-        return Usual.of(parts, training.samples, training.distinct.weights)
+        return TypicalParts.of(parts, training.samples, training.distinct.weights)
 
     def _far_score(self, training: Training, solved: Solved) -> float | None:
         """Return the limit of s(x) as all features of x grow alike; None where it is unknown, or decides nothing."""

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from slabsvm.detectors.base import parameters, scores_by_folds
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.fitted.explanation import Explanation, Usual
+from slabsvm.fitted.explanation import Explanation, TypicalParts
 from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.base import Kernel, WeightVector
@@ -21,7 +21,7 @@ from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.estimators import FiniteReal, Interval
 from slabsvm.svm.gram import Gram
-from slabsvm.svm.program import Dual, Status, hypersphere
+from slabsvm.svm.program import DualProblem, Status, hypersphere
 
 
 @parameters
@@ -108,7 +108,7 @@ class SVDD(SupportVectorDetector):
         "C": [FiniteReal(0.0, closed="neither"), None],
     }
 
-    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> DualProblem:
         nu = self._share_outside(float(weights.sum()))
         # Since the multipliers sum to 1, a constant may be taken off the diagonal: where all of it is one, what is left
         # is the one-class SVM's program, and its objective, which is the one to measure a gap by.
@@ -147,7 +147,7 @@ class SVDD(SupportVectorDetector):
         return along - 0.5 * (solved.kernel.diagonal(X) - self._taken_off(solved))
 
     def _scores_by_folds(self, training: Training, solved: Solved) -> FloatArray:
-        # A score is 2 s - taken off - |a|^2, with s the Dual's.
+        # A score is 2 s - taken off - |a|^2, with s the dual problem's.
         nu = self._share_outside(float(training.distinct.weights.sum()))
         ball = clone(self).set_params(calibration="training", nu=nu, C=None)
         found = scores_by_folds(ball, training, check_random_state(self.random_state))
@@ -165,7 +165,7 @@ class SVDD(SupportVectorDetector):
         return super()._added_to_scores(solved) + 0.5 * (self._taken_off(solved) + solved.squared_norm)
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the Dual's score.
+        # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the dual problem's score.
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
@@ -186,7 +186,7 @@ class SVDD(SupportVectorDetector):
         with np.errstate(over="ignore", invalid="ignore"):
             return 2.0 * position.by_feature(X) - kernel.diagonal_by_feature(X)
 
-    def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
+    def _explained_by_parts(self, parts: FloatArray, usual: TypicalParts) -> Explanation:
         return super()._explained_by_parts(parts, usual).less(self.model_.squared_norm)
 
     def _share_outside(self, total: float) -> float:

@@ -171,14 +171,14 @@ class AutoDetector(Detector):
         """
         if y is not None:
             _warn_of_labels(y)
-        training = judges = self.training(X, sample_weight, groups)
+        training = calibration_rows = self.training(X, sample_weight, groups)
         if known_positives is not None:
             training = joined(training, labelled(self, known_positives, "known_positives"))
         if known_outliers is not None:
             training = replace(training, outliers=labelled(self, known_outliers, "known_outliers"))
         with ONE_BLAS_THREAD:
             fitted = self._learn(training)
-        self._publish(replace(judges, outliers=training.outliers), fitted, part=False)
+        self._publish(replace(calibration_rows, outliers=training.outliers), fitted, part=False)
         return self
 
     def score_samples(self, X: Any) -> Any:
@@ -295,11 +295,11 @@ class AutoDetector(Detector):
         return Drawn(sample.rows, sample.weights, same, sample, rows_each=each)
 
     def _learn(self, training: Training) -> CombinedModel:
-        judges = training.judges or training
+        calibration_rows = training.calibration_rows or training
         sample = training.sample if isinstance(training, Drawn) else None
         learned, out = training, np.zeros(len(training.weights), dtype=bool)
         if sample is None:
-            out[: len(judges.weights)] = self._learned(judges)[1]
+            out[: len(calibration_rows.weights)] = self._learned(calibration_rows)[1]
             learned = training.without(out, self._distinct) if out.any() else training
         by_themselves = sample is None and self._left_out(out)
         # Folds leave groups out of the views and of what is usual, too; and of few rows each.
@@ -320,7 +320,7 @@ class AutoDetector(Detector):
         offset = calibration.quantile(scores[calibration.rows], 1.0 - self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
-        calibrated = self._calibrated(judges, scores, calibration, (scores[calibration.rows] - offset)[None])
+        calibrated = self._calibrated(calibration_rows, scores, calibration, (scores[calibration.rows] - offset)[None])
         if sample is not None:
             calibrated["by_halves"] = True
         return CombinedModel(
@@ -329,7 +329,7 @@ class AutoDetector(Detector):
             combination=combination,
             sample=None if sample is None else sample.numbers,
             one_point=len(learned.distinct.weights) == 1,
-            n_groups=None if judges.groups is None else judges.groups.count,
+            n_groups=None if calibration_rows.groups is None else calibration_rows.groups.count,
             **{"calibration_masses": None, **calibrated},
         )
 
@@ -340,20 +340,20 @@ class AutoDetector(Detector):
 
         out, a mask of rows of training, is what was held out; left_out are scores of rows without themselves.
         """
-        judges = training.judges or training
-        n = len(judges.weights)
+        calibration_rows = training.calibration_rows or training
+        n = len(calibration_rows.weights)
         if self.calibration == "training":
-            scores = combination(judges.X)
+            scores = combination(calibration_rows.X)
         elif isinstance(training, Drawn):
             source, scores = training.sample.source, training.sample.scores(combination)
             weights = np.ones(len(scores)) if source.weights is None else source.weights
             return scores, calibration_by(~np.isnan(scores), weights, None, counted=None)
         elif out.any():
             scores = np.full(n, np.nan)
-            scores[out[:n]] = combination(judges.X[out[:n]])
+            scores[out[:n]] = combination(calibration_rows.X[out[:n]])
         else:
             scores = left_out[:n]
-        return scores, judges.calibration(~np.isnan(scores), held_out=bool(out.any()))
+        return scores, calibration_rows.calibration(~np.isnan(scores), held_out=bool(out.any()))
 
     def _by_folds(
         self, training: Training, parts: list[tuple[FloatArray, FloatArray]], done: Callable[[], object]

@@ -262,7 +262,9 @@ def joined(training: Training, positives: Any) -> Training:
     groups = None if names is None else groups_of(names, distinct, weights)
     each = training.rows_each
     each = None if each is None else np.append(each, np.full(n, np.percentile(each[each > 0], 50, method="lower")))
-    return replace(training, X=X, weights=weights, distinct=distinct, groups=groups, judges=training, rows_each=each)
+    return replace(
+        training, X=X, weights=weights, distinct=distinct, groups=groups, calibration_rows=training, rows_each=each
+    )
 
 
 def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]:

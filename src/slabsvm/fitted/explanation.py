@@ -86,7 +86,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Usual:
+class TypicalParts:
     """What the functions h_j of a model are at its training rows."""
 
     # (d,) each: the mean of each function, and its mean distance from that
@@ -94,12 +94,12 @@ class Usual:
     spreads: FloatArray
 
     @classmethod
-    def none(cls, spreads: FloatArray) -> Usual:
+    def none(cls, spreads: FloatArray) -> TypicalParts:
         """Return what is usual where rows that are not abnormal have parts near 0."""
         return cls(np.zeros_like(spreads), spreads)
 
     @classmethod
-    def of(cls, parts: Callable[[Any], FloatArray], X: Any, weights: FloatArray) -> Usual:
+    def of(cls, parts: Callable[[Any], FloatArray], X: Any, weights: FloatArray) -> TypicalParts:
         """Return what the parts of rows, (n, d), are at rows from all over X, of these weights, (n,)."""
         weighted = np.flatnonzero(weights)
         # 50 to 500 rows: as many as have a million parts in all.
@@ -122,7 +122,7 @@ def summed(parts: FloatArray) -> FloatArray:
 
 
 def of_parts(
-    parts: FloatArray, usual: Usual, decisions: FloatArray, *, reference: float, slope: FloatArray | float = 1.0
+    parts: FloatArray, usual: TypicalParts, decisions: FloatArray, *, reference: float, slope: FloatArray | float = 1.0
 ) -> Explanation:
     """Return the explanation of a model that sums functions of one feature each, whose values are parts, (n, d).
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slabsvm.data.distinct import Distinct
-from slabsvm.fitted.explanation import Usual
+from slabsvm.fitted.explanation import TypicalParts
 from slabsvm.fitted.planes import LEAST_SIDE
 from slabsvm.fitted.threshold import Calibration
 from slabsvm.fitted.training import Training
@@ -21,7 +21,7 @@ from slabsvm.kernels.named import RBF
 from slabsvm.runtime.arrays import STEP_BYTES, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.estimators import cached_property
 from slabsvm.svm.gram import Gram
-from slabsvm.svm.program import Dual, Solution
+from slabsvm.svm.program import DualProblem, Solution
 from slabsvm.svm.small import LeftOutScores
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
@@ -99,7 +99,7 @@ class Solved:
 
     kernel: Kernel | None  # None for a precomputed one
     gram: Gram
-    dual: Dual
+    dual: DualProblem
     solution: Solution
     left_out: LeftOutScores | None = None  # scores without each row or group, where they are exact
 
@@ -167,11 +167,11 @@ class Unseen:
         calibration = training.calibration(~np.isnan(scores), held_out=held_out)
         return cls(scores[calibration.rows], outer[calibration.rows], calibration)
 
-    def of_planes(self, dual: Dual) -> FloatArray:
+    def of_planes(self, dual: DualProblem) -> FloatArray:
         """Return the scores that count for each plane, (P, p)."""
         return np.where((dual.signs * dual.side < 0)[:, None], self.outer, self.scores)
 
-    def offsets(self, dual: Dual, rounding: float) -> FloatArray:
+    def offsets(self, dual: DualProblem, rounding: float) -> FloatArray:
         """Return where planes belong, (P,): at quantiles.
 
         The plane that faces away from the origin is put beyond rows that repeat and tie on it by a share of the width.
@@ -186,7 +186,7 @@ class Unseen:
             offsets -= np.where(outer, dual.signs * share * max(float(-dual.signs @ offsets), 0.0), 0.0)
         return offsets
 
-    def distances(self, dual: Dual, offsets: FloatArray) -> FloatArray:
+    def distances(self, dual: DualProblem, offsets: FloatArray) -> FloatArray:
         """Return how far inside each plane rows lie, (P, p)."""
         return np.asarray(dual.signs[:, None] * (self.of_planes(dual) - offsets[:, None]))
 
@@ -235,7 +235,9 @@ class SupportVectorModel(KernelModel):
     relative_gap: float
     iterations: int
     status: str
-    usual: Usual | None  # what each feature adds to training rows' positions, under a linear or an additive kernel
+    usual: (
+        TypicalParts | None
+    )  # what each feature adds to training rows' positions, under a linear or an additive kernel
 
     @property
     def training_recall_bound(self) -> float:

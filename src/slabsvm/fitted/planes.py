@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
+from slabsvm.fitted.explanation import Explanation, TypicalParts, of_distances, of_parts
 from slabsvm.kernels.expansion import SoftNeighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.svm.program import Status, weighted_quantile
@@ -144,7 +144,7 @@ class SlabPlanes:
         """Return which positions, (n,), lie between the planes."""
         return np.asarray((along >= self.lower) & (along <= self.upper))
 
-    def explained_along(self, along: FloatArray, parts: FloatArray, usual: Usual) -> Explanation:
+    def explained_along(self, along: FloatArray, parts: FloatArray, usual: TypicalParts) -> Explanation:
         """Return the explanation of rows at these positions along w, (n,), to which features add these parts, (n, d).
 
         Towards the peak, where a decision turns, deviations fade: which side a row is on is no reason there.

@@ -54,7 +54,7 @@ class Training:
     # (k, d): distinct rows that are known to be outliers, which no sample counts among
     outliers: Any = field(default=None, kw_only=True)
     # The rows that put thresholds and p-values, of these the first; None for all.
-    judges: Training | None = field(default=None, kw_only=True)
+    calibration_rows: Training | None = field(default=None, kw_only=True)
     # How often each distinct sample is there, (k,); None where the weights say it.
     repeats: FloatArray | None = field(default=None, kw_only=True)
     # (n_samples,): how many rows each row stands for, where weights are whole numbers; None for one each

@@ -38,7 +38,7 @@ from slabsvm.fitted.threshold import least_recall
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
 from slabsvm.svm.gram import Gram
-from slabsvm.svm.program import Dual, GapScale, Solution, Status
+from slabsvm.svm.program import DualProblem, GapScale, Solution, Status
 
 # A warning is due where the expected recall is less than the parameters ask for by more than this.
 LOST_RECALL = 0.1
@@ -323,7 +323,9 @@ def far_accepted_warning(alone: float) -> str:
     )
 
 
-def unresolved_warning(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object) -> str:
+def unresolved_warning(
+    dual: DualProblem, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object
+) -> str:
     """Return a warning where nearly any multipliers meet tol, since all kernel values are nearly equal, or nothing.
 
     As sums of multipliers are fixed, a constant may be taken off K: what decides is what is left, the cloud's variance

@@ -1,11 +1,11 @@
 """The solver for more than 2,000 samples: descend on a working set and update all scores, until the gap is small.
 
-The problem is the Dual; one of up to 2,000 samples is left to `slabsvm.svm.small`. A large one is first solved over
-a sample of the data; its scores tell which samples can become support vectors. These candidates are solved next, and
-then rounds over all samples close the gap. In a round, the working set is every variable strictly inside its box and
-the samples that violate optimality most, or come nearest to it. (With fewer variables, convergence is 2 to 20 times
-slower, or fails.) The descent solves the working set's block of K, and one product updates the scores of all samples.
-The promise: the multipliers are feasible, and the reported gap is that of the scores of all samples.
+A dual problem of up to 2,000 samples is left to `slabsvm.svm.small`. A large one is first solved over a sample of the
+data; its scores tell which samples can become support vectors. These candidates are solved next, and then rounds over
+all samples close the gap. In a round, the working set is every variable strictly inside its box and the samples that
+violate optimality most, or come nearest to it. (With fewer variables, convergence is 2 to 20 times slower, or fails.)
+The descent solves the working set's block of K, and one product updates the scores of all samples. The promise: the
+multipliers are feasible, and the reported gap is that of the scores of all samples.
 
 A slab that has collapsed, or nearly, starts otherwise: all samples score the same. Where K is close to the identity,
 beta = c K^-1 1 fits the boxes, and conjugate gradients find it. No pair of multipliers can then improve.
@@ -23,7 +23,7 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.svm.gram import SMALL, Blocks, Gram, refuse_negative_curvature
 from slabsvm.svm.program import (
-    Dual,
+    DualProblem,
     GapScale,
     Point,
     Solution,
@@ -85,7 +85,7 @@ TUNING = Tuning()
 
 @ONE_BLAS_THREAD
 def solve(
-    dual: Dual,
+    dual: DualProblem,
     gram: Gram,
     *,
     tol: float = 1e-3,
@@ -93,11 +93,11 @@ def solve(
     cache_bytes: float = 1e9,
     tuning: Tuning = TUNING,
 ) -> Solution:
-    """Solve the Dual to a relative gap of tol.
+    """Solve the dual problem to a relative gap of tol.
 
     Parameters
     ----------
-    dual : Dual
+    dual : DualProblem
     gram : Gram
         K over the same m samples, which are in no particular order: the first quarter is taken for a random one.
     tol : float
@@ -136,7 +136,7 @@ class Limits:
     work: float = np.inf
 
 
-def _solve(dual: Dual, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
+def _solve(dual: DualProblem, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
     """Return the solution by way of one over a sample, and one over the candidates that it names."""
     if dual.n_samples <= SMALL:
         return _Rounds(dual, gram, limits, tuning).run(None)
@@ -146,7 +146,7 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
     rounds = _Rounds(dual, gram, limits, tuning, rough.iterations)
     if (rough.multipliers > 0).any(axis=0).mean() > NEARLY_ALL and rounds.cache.could_hold_everything:
         rounds.cache.admit_everything()
-    free = ((rough.multipliers > 0) & (rough.multipliers < dual.restrict(part).caps)).any(axis=0).mean()
+    free = ((rough.multipliers > 0) & (rough.multipliers < dual.restrict(part).upper_bounds)).any(axis=0).mean()
     if dual.n_planes > 1 and free > tuning.equal:
         rounds.tried = True
         start = rounds.equal_scores()
@@ -160,7 +160,7 @@ class _Rounds:
 
     def __init__(
         self,
-        dual: Dual,
+        dual: DualProblem,
         gram: Gram,
         limits: Limits,
         tuning: Tuning = TUNING,
@@ -250,7 +250,7 @@ class _Rounds:
         start = linear_minimiser(few, scores[candidates])
         nearer = _Rounds(few, self.gram.subset(candidates), limits, self.tuning, self.steps).run(start)
         self.steps = nearer.iterations
-        start = np.zeros_like(dual.caps)
+        start = np.zeros_like(dual.upper_bounds)
         start[:, candidates] = nearer.multipliers
         return start
 
@@ -286,7 +286,7 @@ class _Rounds:
             block,
             shifted,
             values,
-            np.ascontiguousarray(self.dual.caps[:, members]),
+            np.ascontiguousarray(self.dual.upper_bounds[:, members]),
             self.dual.signs.astype(block.dtype),
             self.point.objective,
             self.scale.size(0.0),
@@ -307,7 +307,7 @@ class _Rounds:
         return self.tuning.steps * (len(self.cache.members) + NEWCOMERS)
 
     def _free(self) -> Any:
-        return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.caps)).any(axis=0)
+        return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.upper_bounds)).any(axis=0)
 
     def _try_equal_scores(self) -> None:
         """Go to equal scores once, where most samples are free and that is better."""
@@ -347,11 +347,11 @@ class _Rounds:
         error = self.gram.single_precision_error * deviation + 2 * float(np.finfo(np.float32).eps) * size
         if near.all():
             return point, 0.0
-        misplaced = float(np.where(point.distances > 0, multipliers, dual.caps - multipliers)[:, ~near].sum())
+        misplaced = float(np.where(point.distances > 0, multipliers, dual.upper_bounds - multipliers)[:, ~near].sum())
         return point, self._rounding() + error * misplaced
 
 
-def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
+def equal_scores_by_products(dual: DualProblem, K: Blocks) -> Point | None:
     """Return a feasible point that is near equal scores, by conjugate gradients, where there is no linear term.
 
     None where the planes are apart.
@@ -383,10 +383,10 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
     return Point(dual, multipliers, K.times(dual.beta(multipliers)))
 
 
-def surplus(dual: Dual, beta: FloatArray) -> float:
+def surplus(dual: DualProblem, beta: FloatArray) -> float:
     """Return what a beta of equal scores needs of the multipliers of its sign, relative to what their plane has.
 
     Above 1 no multipliers have this beta: the planes are apart.
     """
-    highest = np.maximum(dual.signs, 0.0) @ dual.caps
+    highest = np.maximum(dual.signs, 0.0) @ dual.upper_bounds
     return float(np.clip(beta, 0.0, highest).sum() / dual.totals[dual.signs > 0].sum())

@@ -2,10 +2,10 @@
 
 With planes p = 1..P, their signs sigma_p, and beta = sum_p sigma_p v_p over m samples:
 
-    minimise  1/2 beta'K beta + c'beta    over  0 <= v_p <= cap_p  (sample by sample),  sum(v_p) = total_p
+    minimise  1/2 beta'K beta + c'beta    over  0 <= v_p <= u_p  (sample by sample),  sum(v_p) = total_p
 
 =====================  ==========  =====================================  ==========  ============
-model                  sigma       cap                                    total       c
+model                  sigma       upper bounds u                         total       c
 =====================  ==========  =====================================  ==========  ============
 one-class SVM          (+1)        1/(nu m)                               1           0
 one-class slab SVM     (+1, -1)    1/(nu_lower m), epsilon/(nu_upper m)   1, epsilon  0
@@ -33,19 +33,19 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.estimators import cached_property
 from slabsvm.svm.gram import ROUNDING_GAP
 
-# Sums of caps are compared with totals up to this relative rounding error.
+# Sums of upper bounds are compared with totals up to this relative rounding error.
 SUM_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Dual:
+class DualProblem:
     """The quadratic program of the module's head, without K.
 
     Attributes
     ----------
     signs : (P,) array of +1 and -1
         sigma_p.
-    caps : (P, m) array
+    upper_bounds : (P, m) array
         The upper bound of each multiplier.
     totals : (P,) array
         The sum of each plane's multipliers.
@@ -54,7 +54,7 @@ class Dual:
     """
 
     signs: FloatArray
-    caps: FloatArray
+    upper_bounds: FloatArray
     totals: FloatArray
     linear: FloatArray
 
@@ -73,7 +73,7 @@ class Dual:
     @property
     def n_samples(self) -> int:
         """The number of samples, m."""
-        return int(self.caps.shape[1])
+        return int(self.upper_bounds.shape[1])
 
     @cached_property
     def total(self) -> float:
@@ -83,7 +83,10 @@ class Dual:
     @cached_property
     def _quantiles(self) -> list[Callable[[FloatArray], float]]:
         """What gives each plane's offset from sigma_p s; it may put these in another order."""
-        return [_quantile(caps, float(total)) for caps, total in zip(self.caps, self.totals, strict=True)]
+        return [
+            _quantile(upper_bounds, float(total))
+            for upper_bounds, total in zip(self.upper_bounds, self.totals, strict=True)
+        ]
 
     def beta(self, multipliers: FloatArray) -> FloatArray:
         """Return beta = sum_p sigma_p v_p, shape (m,), for multipliers of shape (P, m)."""
@@ -100,15 +103,15 @@ class Dual:
     def excess(self, multipliers: FloatArray, distances: FloatArray) -> FloatArray:
         """Return what each variable adds to the duality gap, shape (P, m), every term >= 0.
 
-        With `distances` t, the gap P(w) - D(v) is the sum of v t+ + (cap - v) (-t)+: a sample above its plane should
-        have no multiplier, and a sample below it should be at its cap.
+        With `distances` t, the gap P(w) - D(v) is the sum of v t+ + (u - v) (-t)+: a sample above its plane should have
+        no multiplier, and a sample below it should be at its upper bound.
         """
-        return np.where(distances > 0, multipliers, multipliers - self.caps) * distances
+        return np.where(distances > 0, multipliers, multipliers - self.upper_bounds) * distances
 
     def offsets(self, scores: FloatArray) -> FloatArray:
         """Return each plane's best offset for these scores, shape (P,): a quantile of them.
 
-        Plane p's offset rho is where the caps of the samples with sigma_p s < sigma_p rho sum to total_p. At an
+        Plane p's offset rho is where the upper bounds of the samples with sigma_p s < sigma_p rho sum to total_p. At an
         optimum this is the score of every sample strictly inside its box. Where a whole interval of offsets is
         optimal, its midpoint is taken.
         """
@@ -118,7 +121,7 @@ class Dual:
     @property
     def nus(self) -> FloatArray:
         """The share of samples that each plane may leave outside, shape (P,)."""
-        return np.asarray(self.totals / self.caps.sum(axis=1))
+        return np.asarray(self.totals / self.upper_bounds.sum(axis=1))
 
     @property
     def side(self) -> float:
@@ -138,22 +141,22 @@ class Dual:
         """Return which scores, shape (n,), no plane leaves outside, with the planes moved outwards by rounding."""
         return np.asarray((self.distances(scores, offsets) >= -rounding).all(axis=0))
 
-    def part(self, samples: npt.NDArray[np.intp]) -> Dual:
+    def part(self, samples: npt.NDArray[np.intp]) -> DualProblem:
         """Return the program over some of the samples, all others being fixed at zero."""
-        return Dual(self.signs, self.caps[:, samples], self.totals, self.linear[samples])
+        return DualProblem(self.signs, self.upper_bounds[:, samples], self.totals, self.linear[samples])
 
-    def restrict(self, samples: npt.NDArray[np.intp]) -> Dual:
-        """Return the same program over some of the samples, with the caps scaled to keep each plane's share of them.
+    def restrict(self, samples: npt.NDArray[np.intp]) -> DualProblem:
+        """Return the program over some of the samples, with upper bounds scaled to keep each plane's share of them.
 
         A random sample of the data is solved in place of the whole so: nu stays the same.
         """
-        caps = self.caps[:, samples]
-        growth = self.caps.sum(axis=1) / caps.sum(axis=1)
-        return Dual(self.signs, caps * growth[:, None], self.totals, self.linear[samples])
+        upper_bounds = self.upper_bounds[:, samples]
+        growth = self.upper_bounds.sum(axis=1) / upper_bounds.sum(axis=1)
+        return DualProblem(self.signs, upper_bounds * growth[:, None], self.totals, self.linear[samples])
 
 
 def _binding(nu: float, weights: FloatArray) -> float:
-    """Return nu, or a larger one that means the same: caps of twice what the multipliers sum to bind none.
+    """Return nu, or a larger one that means the same: upper bounds of twice what the multipliers sum to bind none.
 
     A single weight may stand for any number of samples, so that it sets no such limit: 2^-100 is a share of none.
     """
@@ -161,11 +164,11 @@ def _binding(nu: float, weights: FloatArray) -> float:
     return max(float(nu), least)
 
 
-def one_class(weights: FloatArray, nu: float) -> Dual:
+def one_class(weights: FloatArray, nu: float) -> DualProblem:
     """Return the one-class SVM's program (Schoelkopf et al. 2001) for sample weights of shape (m,), all > 0."""
-    return Dual(
+    return DualProblem(
         signs=np.array([1.0]),
-        caps=(weights / (_binding(nu, weights) * weights.sum()))[None, :],
+        upper_bounds=(weights / (_binding(nu, weights) * weights.sum()))[None, :],
         totals=np.array([1.0]),
         linear=np.zeros_like(weights),
     )
@@ -176,7 +179,7 @@ def weighted_quantile(scores: FloatArray, weights: FloatArray, nu: float) -> flo
     return _quantile(weights, _binding(nu, weights) * float(weights.sum()))(scores.copy())
 
 
-def one_class_slab(weights: FloatArray, nu_lower: float, nu_upper: float, epsilon: float) -> Dual:
+def one_class_slab(weights: FloatArray, nu_lower: float, nu_upper: float, epsilon: float) -> DualProblem:
     """Return the slab's program (Fragoso et al. 2016) for sample weights of shape (m,), all > 0.
 
     At epsilon = 0 the upper plane has no mass and is left out: what remains is the one-class SVM.
@@ -184,18 +187,18 @@ def one_class_slab(weights: FloatArray, nu_lower: float, nu_upper: float, epsilo
     if epsilon == 0:
         return one_class(weights, nu_lower)
     share = weights / weights.sum()
-    return Dual(
+    return DualProblem(
         signs=np.array([1.0, -1.0]),
-        caps=np.stack([share / _binding(nu_lower, share), epsilon * share / _binding(nu_upper, share)]),
+        upper_bounds=np.stack([share / _binding(nu_lower, share), epsilon * share / _binding(nu_upper, share)]),
         totals=np.array([1.0, epsilon]),
         linear=np.zeros_like(weights),
     )
 
 
-def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
+def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> DualProblem:
     """Return the program of support vector data description (Tax, Duin 2004), given K's diagonal, shape (m,)."""
     sphere = one_class(weights, nu)
-    return Dual(sphere.signs, sphere.caps, sphere.totals, -0.5 * diagonal)
+    return DualProblem(sphere.signs, sphere.upper_bounds, sphere.totals, -0.5 * diagonal)
 
 
 def _quantile(weights: FloatArray, total: float) -> Callable[[FloatArray], float]:
@@ -223,13 +226,13 @@ class Point:
 
     Attributes
     ----------
-    dual : Dual
+    dual : DualProblem
     multipliers : (P, m) array
     scores : (m,) array
         s = K beta + c.
     """
 
-    dual: Dual
+    dual: DualProblem
     multipliers: FloatArray
     scores: FloatArray
 
@@ -240,7 +243,7 @@ class Point:
 
     @cached_property
     def objective(self) -> float:
-        """The Dual's objective."""
+        """The dual problem's objective."""
         return self.dual.objective(self.multipliers, self.scores)
 
     @cached_property
@@ -266,7 +269,7 @@ class GapScale:
     largest: float  # the size of the largest objective that the boxes allow
 
     @classmethod
-    def of(cls, dual: Dual, mean_diagonal: float) -> GapScale:
+    def of(cls, dual: DualProblem, mean_diagonal: float) -> GapScale:
         """Return the scale of a program, given the mean of K's diagonal."""
         return cls(mean_diagonal * dual.total**2)
 
@@ -300,45 +303,45 @@ class GapScale:
         return tol * size if size == abs(objective) else max(tol * size, resolution * self.largest)
 
 
-def linear_minimiser(dual: Dual, scores: FloatArray) -> FloatArray:
+def linear_minimiser(dual: DualProblem, scores: FloatArray) -> FloatArray:
     """Return the feasible multipliers, shape (P, m), that minimise <multipliers, gradient> at these scores.
 
-    They lie at their caps on each plane's lowest sigma_p s: the best start that scores alone can give.
+    They lie at their upper bounds on each plane's lowest sigma_p s: the best start that scores alone can give.
     """
-    multipliers = np.zeros_like(dual.caps)
-    for sign, caps, total, values in zip(dual.signs, dual.caps, dual.totals, multipliers, strict=True):
+    multipliers = np.zeros_like(dual.upper_bounds)
+    for sign, upper_bounds, total, values in zip(dual.signs, dual.upper_bounds, dual.totals, multipliers, strict=True):
         order = np.argsort(sign * scores, kind="stable")
-        before = np.cumsum(caps[order]) - caps[order]
-        values[order] = np.clip(total - before, 0.0, caps[order])
+        before = np.cumsum(upper_bounds[order]) - upper_bounds[order]
+        values[order] = np.clip(total - before, 0.0, upper_bounds[order])
     return multipliers
 
 
-def with_right_sums(dual: Dual, multipliers: FloatArray) -> FloatArray:
+def with_right_sums(dual: DualProblem, multipliers: FloatArray) -> FloatArray:
     """Return multipliers, shape (P, m), within their boxes whose rows have the right sums, moved no more than needed.
 
     The missing or excess sum is spread over the room of each multiplier, so that one at its bound stays there.
     """
-    projected = np.clip(multipliers, 0.0, dual.caps)
-    for values, caps, total in zip(projected, dual.caps, dual.totals, strict=True):
+    projected = np.clip(multipliers, 0.0, dual.upper_bounds)
+    for values, upper_bounds, total in zip(projected, dual.upper_bounds, dual.totals, strict=True):
         for _ in range(3):
             missing = total - values.sum()
-            room = np.minimum(values, caps - values)
-            room = room if room.sum() > abs(missing) else (caps - values if missing > 0 else values)
+            room = np.minimum(values, upper_bounds - values)
+            room = room if room.sum() > abs(missing) else (upper_bounds - values if missing > 0 else values)
             if missing == 0 or room.sum() == 0:
                 break
-            values[:] = np.clip(values + missing * room / room.sum(), 0.0, caps)
+            values[:] = np.clip(values + missing * room / room.sum(), 0.0, upper_bounds)
     return projected
 
 
-def multipliers_of(dual: Dual, beta: FloatArray) -> FloatArray:
+def multipliers_of(dual: DualProblem, beta: FloatArray) -> FloatArray:
     """Return feasible multipliers, shape (P, m), for a beta near one that they can have.
 
     Of two planes, each sample supports the one of its beta's sign. Equal additions to both cancel in beta: they are
     made, where there is room, while mass is left; where there is none, the sums are put right.
     """
-    multipliers = np.clip(dual.signs[:, None] * beta, 0.0, dual.caps)
+    multipliers = np.clip(dual.signs[:, None] * beta, 0.0, dual.upper_bounds)
     if dual.n_planes > 1:
-        spare = (dual.caps - multipliers).min(axis=0)
+        spare = (dual.upper_bounds - multipliers).min(axis=0)
         missing = float((dual.totals - multipliers.sum(axis=1)).min())
         if SUM_ROUNDING * dual.total < missing < spare.sum():
             multipliers += spare * (missing / spare.sum())
@@ -376,16 +379,16 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Solution:
-    """A feasible point of a Dual, with its certificate.
+    """A feasible point of a dual problem, with its certificate.
 
     Attributes
     ----------
     multipliers : (P, m) array
-        Within [0, cap], each row summing to its total.
+        Within [0, upper bound], each row summing to its total.
     scores : (m,) array
         s = K beta + c of the training samples.
     offsets : (P,) array
-        rho_p, by `Dual.offsets`.
+        rho_p, by `DualProblem.offsets`.
     objective : float
         1/2 beta'K beta + c'beta.
     gap : float

@@ -16,7 +16,7 @@ from slabsvm import core
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.svm.gram import Gram, refuse_negative_curvature
-from slabsvm.svm.program import Dual, GapScale, Point, Solution, Status, certified
+from slabsvm.svm.program import DualProblem, GapScale, Point, Solution, Status, certified
 
 # The most samples of a program that goes to the core whole, and that rows or groups are left out of exactly.
 MOST_EXACT = 2000
@@ -80,7 +80,7 @@ class LeftOutScores:
 
 @ONE_BLAS_THREAD
 def solve_small(
-    dual: Dual,
+    dual: DualProblem,
     gram: Gram,
     *,
     tol: float = 1e-3,
@@ -110,7 +110,7 @@ def solve_small(
     K, diagonal = gram.padded(), float(gram.diagonal.mean())
     multipliers, scores, steps, curvature, _, left_out, error, counts = core.fit(
         K,
-        np.ascontiguousarray(dual.caps),
+        np.ascontiguousarray(dual.upper_bounds),
         dual.totals,
         dual.linear,
         tol=tol,

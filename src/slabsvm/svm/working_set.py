@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slabsvm.core import LANES
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.svm.gram import Blocks, Gram
-from slabsvm.svm.program import Dual, Point, Solution
+from slabsvm.svm.program import DualProblem, Point, Solution
 
 # The samples that join the working set: at least this many, or as many as are free; a quarter for each of four sides.
 NEWCOMERS = 256
@@ -20,13 +20,15 @@ NEWCOMERS = 256
 NEARLY_ALL = 0.5
 
 
-def candidates_of(dual: Dual, scores: FloatArray, rough: Solution) -> IndexArray:
+def candidates_of(dual: DualProblem, scores: FloatArray, rough: Solution) -> IndexArray:
     """Return each plane's lowest sigma_p s: 1.5 times the part's share of support vectors, and mass enough."""
     named = np.zeros(dual.n_samples, dtype=bool)
-    for sign, multipliers, caps, total in zip(dual.signs, rough.multipliers, dual.caps, dual.totals, strict=True):
+    for sign, multipliers, upper_bounds, total in zip(
+        dual.signs, rough.multipliers, dual.upper_bounds, dual.totals, strict=True
+    ):
         share = np.count_nonzero(multipliers) / len(multipliers)
         order = np.argsort(sign * scores, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(caps[order]), 1.5 * total)) + 1
+        enough = int(np.searchsorted(np.cumsum(upper_bounds[order]), 1.5 * total)) + 1
         named[order[: max(int(1.5 * share * dual.n_samples), enough)]] = True
     return np.flatnonzero(named)
 
@@ -59,8 +61,8 @@ def working_set(point: Point) -> IndexArray:
     """Return the samples with a free variable, and on each side of each plane those nearest to violating optimality."""
     chosen = _free(point)
     n_each = max(NEWCOMERS, int(np.count_nonzero(chosen))) // 4
-    # The best movers come, violators or not: with ties, or a cap above the total, there may be no violator, and with a
-    # small nu no more than a few at a time.
+    # The best movers come, violators or not: with ties, or an upper bound above the total, there may be no violator,
+    # and with a small nu no more than a few at a time.
     _choose(chosen, point, lambda violations: min(n_each, max(NEWCOMERS // 4, int(np.count_nonzero(violations > 0)))))
     return np.flatnonzero(chosen)
 
@@ -83,12 +85,12 @@ def in_turns(point: Point, working: IndexArray, room: int, last_turns: IndexArra
 
 def _free(point: Point) -> BoolArray:
     """Return which samples have a variable strictly inside its bounds, shape (m,)."""
-    return np.asarray(((point.multipliers > 0) & (point.multipliers < point.dual.caps)).any(axis=0))
+    return np.asarray(((point.multipliers > 0) & (point.multipliers < point.dual.upper_bounds)).any(axis=0))
 
 
 def _choose(chosen: BoolArray, point: Point, how_many: Callable[[FloatArray], int]) -> None:
     """Add to the chosen those that violate optimality most, or come nearest to it, from each side of each plane."""
-    can_rise, can_fall = point.multipliers < point.dual.caps, point.multipliers > 0
+    can_rise, can_fall = point.multipliers < point.dual.upper_bounds, point.multipliers > 0
     for movable, violations in ((can_rise, -point.distances), (can_fall, point.distances)):
         for can_move, violation in zip(movable, violations, strict=True):
             movers = np.flatnonzero(can_move & ~chosen)
