@@ -22,7 +22,7 @@ from sklearn.metrics import matthews_corrcoef, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from harness import Benchmark, Case, Document, Options, Record, means, table
-from samples import bundled, has_letter, letters
+from samples import bundled, letters
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 NU = 0.1
@@ -63,10 +63,9 @@ class DataSet:
 
 
 def data_sets(options: Options) -> list[DataSet]:
-    """Return all data sets, Letter among them where its file is given."""
+    """Return all data sets."""
     sets = [DataSet(name, X, y, tuple(np.unique(y).tolist())) for name, X, y in bundled()]
-    found = letters(options)
-    return [*sets, *([DataSet("letter", *found, tuple("ADGJMPSV"))] if found else []), *_generated()]
+    return [*sets, DataSet("letter", *letters(options), tuple("ADGJMPSV")), *_generated()]
 
 
 def _generated() -> Iterator[DataSet]:
@@ -285,4 +284,4 @@ def by_data(cells: list[Record], names: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, document, whole=has_letter).main()
+    Benchmark(__file__, __doc__, cases, report, document, alone=()).main()

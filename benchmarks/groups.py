@@ -96,7 +96,7 @@ def cases(_: Options) -> Iterator[Case]:
             yield f"{label}, {name}", partial(recall, name, label)
     for name in ("one-class SVM", "slab"):
         for n_rows, n_groups in COSTS:
-            yield f"{name}, {n_rows:,} rows, {n_groups} groups", partial(cost, name, n_rows, n_groups)
+            yield f"cost: {name}, {n_rows:,} rows, {n_groups} groups", partial(cost, name, n_rows, n_groups)
 
 
 REPORT = tables(
@@ -116,4 +116,4 @@ REPORT = tables(
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, REPORT, keys=("label",)).main()
+    Benchmark(__file__, __doc__, cases, REPORT, keys=("label",), alone=("cost",)).main()

@@ -158,9 +158,7 @@ def coverage(name: str) -> Record:
     }
 
 
-def cases(options: Options) -> Iterator[Case]:
-    """Give the cases."""
-    del options
+def cases(_: Options) -> Iterator[Case]:
     for kind in (*STREAMS, ALONE):
         yield f"false alarms, {kind}", partial(false_alarms, kind)
     for kind in KINDS:
@@ -196,4 +194,4 @@ report = tables(
 )
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("section", "kind", "method", "alpha", "rate")).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("section", "kind", "method", "alpha", "rate"), alone=()).main()

@@ -1,7 +1,6 @@
-"""Many at once, interrupted, a thousand times: are answers, states, memory and bytes what is promised?
+"""Many at once, interrupted, hundreds of times: are answers, states, memory and bytes what is promised?
 
-    python campaigns/concurrency.py                       # all, half an hour of processor time
-    python campaigns/concurrency.py --only interruption   # the cases whose labels hold this word
+    python campaigns/concurrency.py [--only interruption]
     python campaigns/concurrency.py --read                # the tables of the last campaign
 
 Differences are counted to the last bit: of decisions for new rows, of the bytes of the model's file, and of decisions
@@ -43,7 +42,7 @@ from processes import python
 
 NAMES = list(many.MODELS)
 SEEDS = (0, 1, 2)
-CYCLES, MOMENTS = 1000, 8
+CYCLES, MOMENTS = 500, 6
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -172,8 +171,9 @@ def interruption(name: str) -> Record:
         finally:
             now = vars(model)
             kept = now.keys() == before.keys() and all(now[key] is value for key, value in before.items())
-            # Of a new state nothing is the old one's but numbers, of which equal ones may be one object.
-            old = {id(value) for key, value in before.items() if key[-1] == "_" and not np.isscalar(value)}
+            # Of a new state nothing is the old one's but None and numbers, of which equal ones may be one object.
+            learned = [value for key, value in before.items() if key[-1] == "_"]
+            old = {id(value) for value in learned if value is not None and not np.isscalar(value)}
             n_broken += not kept and any(id(value) in old for value in now.values())
             now.clear()
             now.update(before)
@@ -371,5 +371,6 @@ def report(document: Document) -> str:
 
 
 if __name__ == "__main__":
+    keys, alone = ("section", "what", "m", "cache_mb"), ("at once", "interruption")
     with parallel_config(n_jobs=1):
-        Benchmark(__file__, __doc__, cases, report, keys=("section", "what", "m", "cache_mb")).main()
+        Benchmark(__file__, __doc__, cases, report, keys=keys, alone=alone).main()

@@ -112,4 +112,4 @@ ARGUMENTS = {
 }
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("reader",), arguments=ARGUMENTS).main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("reader",), alone=(), arguments=ARGUMENTS).main()

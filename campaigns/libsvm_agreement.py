@@ -104,4 +104,4 @@ TABLE = Table(
 )
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("data", "kernel")).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("data", "kernel"), alone=()).main()
