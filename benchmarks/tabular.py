@@ -4,10 +4,10 @@
     python benchmarks/tabular.py --read [--page docs/results/tabular.md]
 
 DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. At most 2,000 rows are
-learned, drawn at random; tables that have more are measured with all of them, too, but for kernel PCA, of cubic cost. "choices"
-are AutoDetector with other numbers of neighbours and other weights, with all rows. Everything is at its defaults.
-Features are standardised; 90 % of normal rows are to be accepted, by the slab as many as its nus say.
-Seconds are processor time of one thread. ECOD and COPOD need `pip install ".[benchmarks]"`.
+learned, drawn at random; tables that have more are measured with all of them, too, but for kernel PCA, of cubic cost.
+"choices" are AutoDetector with other numbers of neighbours and other weights. All is at its defaults, features are
+standardised, and 90 % of normal rows are to be accepted, by the slab as many as its nus say. Seconds are processor
+time of one thread. ECOD and COPOD need `pip install ".[benchmarks]"`.
 """
 
 from __future__ import annotations
