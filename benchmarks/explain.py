@@ -119,14 +119,12 @@ def features_needed(model: Any, rows: np.ndarray, others: np.ndarray, order: np.
 
 
 def report(document: Document) -> str:
-    """Return each model's means over tables, and how far the nearest rows are off."""
     nearest = [record for record in document["records"] if record["model"] == NEAREST]
     others = [record for record in document["records"] if record["model"] != NEAREST]
     return "\n\n".join(shown(some) for shown, some in ((of_models, others), (of_nearest, nearest)) if some)
 
 
 def of_nearest(records: Sequence[Record]) -> str:
-    """Return the mean distances over tables and over features, in standard deviations."""
     features = np.array([record["features"] for record in records])
     rows = []
     for name, way in WAYS.items():

@@ -76,7 +76,6 @@ def recall(name: str, label: str) -> Record:
 
 
 def cost(name: str, n_rows: int, n_groups: int) -> Record:
-    """Return the seconds of a default fit with groups and without."""
     rng = np.random.default_rng(0)
     groups = np.arange(n_rows) % n_groups
     X = rng.normal(size=(n_groups, 5))[groups] + 0.5 * rng.normal(size=(n_rows, 5))

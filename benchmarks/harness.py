@@ -183,7 +183,6 @@ def as_json(document: Document) -> str:
 
 
 def read(file: Path) -> Document:
-    """Return a file's document."""
     return dict(json.loads(file.read_text(encoding="utf-8")))
 
 

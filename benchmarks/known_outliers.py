@@ -103,7 +103,6 @@ def auroc(good: np.ndarray, bad: np.ndarray) -> float:
 
 
 def labels(file: Path, draw: int, rivals: bool) -> Iterator[Record]:
-    """Give what each way makes of some known outliers."""
     train, known, good, bad = drawn(file, draw)
     good = good[:JUDGED]
     if not len(known):
@@ -197,7 +196,6 @@ def rate(one: Rate) -> Record:
 
 
 def report(document: Document) -> str:
-    """Return the tables of what was measured."""
     shown = {"labels": of_labels, "open set": of_open_set, "rate": of_rates}
     of = {section: [record for record in document["records"] if record["section"] == section] for section in shown}
     return "\n\n".join(shown[section](some) for section, some in of.items() if some)
@@ -211,7 +209,6 @@ def of_rates(records: list[Record]) -> str:
 
 
 def by_table(records: list[Record], value: Any) -> np.ndarray:
-    """Return the mean of a value over the draws of each table."""
     of = {record["table"]: [value(r) for r in records if r["table"] == record["table"]] for record in records}
     return np.array([np.mean(values) for values in of.values()])
 

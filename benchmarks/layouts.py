@@ -155,7 +155,6 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def drawn(layout: str, model: str, generator: np.random.Generator, *counts: int) -> list[Array]:
-    """Return rows as a model is to see them."""
     rows = [LAYOUTS[layout](generator, count) for count in counts]
     if model == "auto":
         return rows
@@ -230,7 +229,6 @@ def report(document: Document) -> str:
 
 
 def columns(records: list[Record]) -> dict[tuple[str, int], dict[str, Record]]:
-    """Return the records of each model and number of rows, by layout."""
     found: dict[tuple[str, int], dict[str, Record]] = {}
     for record in sorted(records, key=lambda one: ([*MODELS].index(one["model"]), one["rows"])):
         found.setdefault((record["model"], record["rows"]), {})[record["layout"]] = record
@@ -270,7 +268,6 @@ def by_layout(records: list[Record]) -> str:
 
 
 def is_beyond(record: Record) -> bool:
-    """Return whether a difference is more than chance."""
     return bool(abs(record["less"]) > ERRORS * record["error"])
 
 

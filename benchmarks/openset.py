@@ -70,7 +70,6 @@ Answers = tuple[Array, Array, Array]
 
 
 def known_classes(options: Options) -> Iterator[tuple[str, np.ndarray]]:
-    """Give the rows of one known class of each data set."""
     cancer, digits = load_breast_cancer(), load_digits()
     yield "breast cancer, benign", cancer.data[cancer.target == 1]
     yield "digits 0 to 4", digits.data[digits.target < 5] / 16.0
@@ -145,7 +144,6 @@ def closed_set(classifier: Any, sure: Sure, X: Array, y: Array, new: Array) -> A
 
 
 def open_set(detector: Any, classifier: Any, X: Array, y: Array, new: Array) -> Answers:
-    """Fit an open-set classifier of this package, with a classifier or none."""
     beside = None if classifier is None else make_pipeline(StandardScaler(), classifier)
     model = OpenSetClassifier(make_pipeline(StandardScaler(), detector), classifier=beside).fit(X, y)
     return model.classes_, model.decisions(new), model.p_values(new).max(axis=1)
@@ -259,7 +257,6 @@ def of_rates(records: list[Record], keys: tuple[str, ...]) -> str:
 
 
 def of_unknown_letters(records: list[Record]) -> str:
-    """Return a table of the means over draws."""
     found = {(one["name"], one["unknown"]): one for one in means(records, ("name", "unknown"), MEASURED)}
     lines = []
     for name in dict.fromkeys(name for name, _ in found):

@@ -28,8 +28,6 @@ Array = np.ndarray
 
 
 class Rival(Protocol):
-    """What is asked of a detector here."""
-
     def fit(self, X: Array) -> Any: ...
     def decision_function(self, X: Array) -> Array: ...
 

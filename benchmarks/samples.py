@@ -33,7 +33,6 @@ def read_table(file: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def bundled() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Give the name, the features and the classes of scikit-learn's data sets."""
     for name in ("digits", "wine", "breast cancer", "iris"):
         yield name, *getattr(datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
 

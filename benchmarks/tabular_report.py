@@ -66,7 +66,6 @@ class Ranking:
 
 
 def ranking(values: Mapping[str, np.ndarray]) -> Ranking:
-    """Rank methods by values on the same tables, larger ones being better."""
     ranks = rankdata(-np.column_stack(list(values.values())), axis=1).mean(axis=0)
     names, sorted_ranks = zip(*sorted(zip(values, ranks, strict=True), key=lambda one: one[1]), strict=True)
     pairs = list(combinations(range(len(names)), 2))
@@ -175,7 +174,6 @@ def ratio(value: float) -> str:
 
 
 def kinds(results: Results) -> str:
-    """Return what methods are above the baseline by AUROC on kinds of tables."""
     rows, features, distinct, tails = (results.of(None, what) for what in ("rows", "features", "distinct", "kurtosis"))
     ease = results.of(BASELINE, "auroc")
     repeating, heavy = distinct < 0.9 * rows, tails >= 100

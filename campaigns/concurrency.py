@@ -50,7 +50,6 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def counted(what: str, found: list[dict[str, str]], alone: list[dict[str, str]], begin: float) -> Record:
-    """Return how many answers were compared, and how many differ."""
     pairs = [(one[name], other[name]) for one, other in zip(found, alone, strict=True) for name in other]
     differ = sum(one != other for one, other in pairs)
     return {"section": "at once", "what": what, "runs": len(pairs), "differ": differ} | {
@@ -183,7 +182,6 @@ def interruption(name: str) -> Record:
 
 
 def prediction() -> Record:
-    """Interrupt predictions of many rows."""
     model, X = OneClassSlabSVM(gamma=0.5).fit(cloud(3000)), cloud(200_000)
     return interruptions("predictions of 200,000 rows", lambda: model.predict(X), lambda: model.predict(X))
 
@@ -215,7 +213,6 @@ def rounded(seconds: float) -> float | None:
 
 
 def resident() -> int:
-    """Return the bytes of resident memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 

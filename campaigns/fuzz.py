@@ -44,7 +44,6 @@ BEGINNING = 240
 
 
 def measure(name: str, options: Options) -> Record:
-    """Fuzz a reader, and return its counts."""
     folder = KEPT / name.replace(" ", "-")
     found = {"reader": name, "inputs": 0, "seconds": 0.0, "slowest_ms": 0.0, "memory_mb": 0.0}
     end = time.monotonic() + options.seconds

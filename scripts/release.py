@@ -97,7 +97,6 @@ def built(commit: str, epoch: int, folder: Path, surroundings: dict[str, str | i
 
 
 def wheels_of_sources(files: dict[str, bytes], epoch: int, folder: Path) -> dict[str, bytes]:
-    """Return the wheels, by name, that the sources among these files give."""
     for name in (name for name in files if name.endswith(".tar.gz")):
         unpacked(files[name], folder)
         build(folder / name.removesuffix(".tar.gz"), ("wheel",), folder / "again", epoch, SURROUNDINGS[0])
