@@ -5,9 +5,8 @@
 
 DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. At most 2,000 rows are
 learned, drawn at random; tables that have more are measured with all of them, too, but for kernel PCA, of cubic cost.
-"choices" are AutoDetector with other numbers of neighbours and other weights. All is at its defaults, features are
-standardised, and 90 % of normal rows are to be accepted, by the slab as many as its nus say. Seconds are processor
-time of one thread. ECOD and COPOD need `pip install ".[benchmarks]"`.
+All is at its defaults, features are standardised, and 90 % of normal rows are to be accepted, by the slab as many as
+its nus say. Seconds are processor time of one thread. ECOD and COPOD need `pip install ".[benchmarks]"`.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
-from unittest.mock import patch
+from typing import Any
 
 import numpy as np
 from scipy.stats import kurtosis
@@ -32,8 +30,7 @@ import slabsvm
 from harness import Benchmark, Case, Options, Record
 from rivals import OUTSIDE, RIVALS, Rival
 from samples import read_table, table_files
-from slabsvm.ensemble import readings
-from tabular_report import ALL, AUTO, CHOICES, MOST_ROWS, SOME, report
+from tabular_report import ALL, AUTO, MOST_ROWS, SOME, report
 
 # What takes longer is timed once, other things twice: what loads at first is not counted.
 BRIEF = 1.0
@@ -46,23 +43,6 @@ class Method:
     name: str
     make: Callable[[], Rival]
     nominal: float = 1 - OUTSIDE
-
-
-@dataclass
-class Chosen:
-    """AutoDetector with other constants of `slabsvm.ensemble.readings`."""
-
-    constants: dict[str, Any]
-    model: slabsvm.AutoDetector = field(default_factory=slabsvm.AutoDetector)
-
-    def fit(self, X: np.ndarray) -> Self:
-        with patch.multiple(readings, **self.constants):
-            self.model.fit(X)
-        return self
-
-    def decision_function(self, X: np.ndarray) -> np.ndarray:
-        with patch.multiple(readings, **self.constants):
-            return self.model.decision_function(X)
 
 
 CUBIC = "kernel PCA"
@@ -78,7 +58,6 @@ METHODS = (
     Method("kernel density", slabsvm.KernelDensityDetector),
     Method("neighbours", slabsvm.NeighboursDetector),
 )
-VARIANTS = tuple(Method(name, partial(Chosen, constants)) for name, constants in CHOICES.items())
 
 
 def measure(method: Method, file: Path, learned: str) -> Record:
@@ -151,9 +130,6 @@ def cases(options: Options) -> Iterator[Case]:
             yield f"2,000 rows, {method.name}: {file.stem}", partial(measure, method, file, SOME)
         for file in many if method.name != CUBIC else ():
             yield f"all rows, {method.name}: {file.stem}", partial(measure, method, file, ALL)
-    for method in VARIANTS:
-        for file in files:
-            yield f"choices, {method.name}: {file.stem}", partial(measure, method, file, ALL)
 
 
 if __name__ == "__main__":
