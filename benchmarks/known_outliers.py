@@ -11,7 +11,7 @@ the test rows are divided at random into halves: known outliers come from the on
 "open set": of Letter 13 classes are positives, 2,000 rows of them; some rows of one other class are known outliers, and
 the rows of the 12 others, never labelled, are judged. Of tables and of Letter there are two draws; rivals learn one.
 
-"rate": the share of 4,000 new positives that is accepted, less `expected_recall_`, the mean of 40 draws. Known
+"rate": the share of 4,000 new positives that is accepted, less `expected_recall_`, the mean of 30 draws. Known
 outliers are as the positives are, moved in each feature by a number of standard deviations: by 0 they are positives
 that were labelled by mistake.
 """
@@ -41,7 +41,7 @@ from slabsvm.ensemble.known import OutlierClassifier
 
 LABELS = (1, 5, 10, 25)
 # Draws of rows, those that rivals learn, too, and draws of each rate.
-N_DRAWS, N_OF_RIVALS, N_OF_RATES = 2, 1, 40
+N_DRAWS, N_OF_RIVALS, N_OF_RATES = 2, 1, 30
 LEARNED, JUDGED = 800, 500
 OURS, ALONE, RANKS = "AutoDetector", "extra trees", "rank average"
 RIVALS: dict[str, ClassifierMixin] = {

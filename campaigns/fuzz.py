@@ -1,7 +1,7 @@
 """Every reader of slabsvm and of its reproduction, given what a coverage-guided fuzzer makes of good inputs.
 
     pip install '.[campaigns]'
-    python campaigns/fuzz.py --seconds 300            # each reader, from where the last run ended
+    python campaigns/fuzz.py                          # each reader, from where the last run ended
     python campaigns/fuzz.py --only npz --seconds 60  # one of them
 
 Each reader runs in a process of its own (campaigns/fuzzing/process.py), on files in memory, with the modules of slabsvm
@@ -106,7 +106,7 @@ def row(record: Record) -> str:
 TABLE = Table("reader | inputs | lines reached | slowest, ms | memory, MB | faults", row)
 
 ARGUMENTS = {
-    "--seconds": {"type": int, "default": 300, "help": "of each reader [%(default)s]"},
+    "--seconds": {"type": int, "default": 150, "help": "of each reader [%(default)s]"},
     "--keep": {"action": "store_true", "help": "write campaigns/corpus, of what reached a line first"},
 }
 
