@@ -1,15 +1,14 @@
 """Whether the features that `explain` names are those for which rows are rejected.
 
-    python benchmarks/explain.py --data DIR [--only WORD] [--jobs N]
+    python benchmarks/explain.py --data DIR [--only WORD]
     python benchmarks/explain.py --read [--page docs/developers/explanations.md]
 
-DIR/tabular holds tables as NAME.npz (benchmarks/tabular.py): every second one of those with five features or more, in
-the order of their names. The decomposition was chosen on the rows between. A model learns
-500 rows; 60 rows that it rejects are then given, one feature after the other, the values of the nearest training row
-that it accepts, until it accepts them. (The training median would do for one cloud alone: between clusters nothing is
-normal.) The fewer features that takes, the better the order: by shares, the most negative first; by |z|, the largest
-first, which is what one would look at without them; by distance from that training row, which knows what the values are
-replaced by; and at random.
+Of the tables of benchmarks/tabular.py: every second one of those with five features or more, in the order of their
+names. The decomposition was chosen on the rows between. A model learns 500 rows; 60 rows that it rejects are then
+given, one feature after the other, the values of the nearest training row that it accepts, until it accepts them. (The
+training median would do for one cloud alone: between clusters nothing is normal.) The fewer features that takes, the
+better the order: by shares, the most negative first; by |z|, the largest first; by distance from that training row,
+which knows what the values are replaced by; and at random, the mean of two orders.
 
 On all tables ("nearest rows") normal test rows say how far the median of a feature over the nearest learned rows, which
 reasons name, is from the value that is there: the mean distance over features, in their standard deviations.
@@ -30,7 +29,7 @@ from samples import read_table, table_files
 from slabsvm import SVDD, AutoDetector, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 LEAST_FEATURES = 5
-LEARNED, ASKED, RANDOM_ORDERS = 500, 60, 5
+LEARNED, ASKED, RANDOM_ORDERS = 500, 60, 2
 # Of fewer rejected rows a mean says little.
 FEW = 5
 ADDITIVE = partial(MinMaxScaler, clip=True)
@@ -120,14 +119,12 @@ def features_needed(model: Any, rows: np.ndarray, others: np.ndarray, order: np.
 
 
 def report(document: Document) -> str:
-    """Return each model's means over tables, and how far the nearest rows are off."""
     nearest = [record for record in document["records"] if record["model"] == NEAREST]
     others = [record for record in document["records"] if record["model"] != NEAREST]
     return "\n\n".join(shown(some) for shown, some in ((of_models, others), (of_nearest, nearest)) if some)
 
 
 def of_nearest(records: Sequence[Record]) -> str:
-    """Return the mean distances over tables and over features, in standard deviations."""
     features = np.array([record["features"] for record in records])
     rows = []
     for name, way in WAYS.items():
@@ -160,4 +157,4 @@ def cases(options: Options) -> Iterator[Case]:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("table", "model", "order")).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("table", "model", "order"), alone=()).main()

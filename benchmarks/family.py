@@ -22,7 +22,7 @@ from sklearn.metrics import matthews_corrcoef, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from harness import Benchmark, Case, Document, Options, Record, means, table
-from samples import bundled, has_letter, letters
+from samples import bundled, letters
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 
 NU = 0.1
@@ -37,7 +37,6 @@ PAPER = "slab, paper's score"
 
 Maker = Callable[..., Any]
 Array = np.ndarray[Any, Any]
-Classes = tuple[Array, Array]
 
 KERNEL_MODELS: dict[str, Maker] = {
     "slab": partial(OneClassSlabSVM, nu_lower=NU - 0.01, nu_upper=0.01),
@@ -63,29 +62,8 @@ class DataSet:
 
 
 def data_sets(options: Options) -> list[DataSet]:
-    """Return all data sets, Letter among them where its file is given."""
     sets = [DataSet(name, X, y, tuple(np.unique(y).tolist())) for name, X, y in bundled()]
-    found = letters(options)
-    return [*sets, *([DataSet("letter", *found, tuple("ADGJMPSV"))] if found else []), *_generated()]
-
-
-def _generated() -> Iterator[DataSet]:
-    """Give generated data sets, all far enough from the origin for a linear kernel to see one side of them."""
-    for name, make, others in (
-        ("blobs 2", _blobs(2, 2.5), {}),
-        ("blobs 16", _blobs(16, 3.5), {}),
-        ("clusters 8", _clusters, {}),
-        ("heavy tails", _heavy_tails, {}),
-        ("moons", _moons, {}),
-        ("ring", _ring, {"known": (0,)}),
-        ("wide 200", _wide, {"n_training": 40}),
-        ("counts", _counts, {}),
-        ("histograms", _histograms, {}),
-        ("documents", _documents, {}),
-        ("skewed", _skewed, {}),
-    ):
-        X, y = make(_rng(name.removesuffix(" 200")))
-        yield DataSet(name, X, y, **{"known": tuple(np.unique(y).tolist())} | others)
+    return [*sets, DataSet("letter", *letters(options), tuple("ADGJMPSV")), *_generated()]
 
 
 def _rng(*key: object) -> np.random.Generator:
@@ -93,72 +71,62 @@ def _rng(*key: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(key).encode()))
 
 
-def _stack(*classes: Array) -> Classes:
-    return np.concatenate(classes), np.repeat(np.arange(len(classes)), [len(samples) for samples in classes])
+def _generated() -> Iterator[DataSet]:
+    for name, make in GENERATED.items():
+        classes = list(make(_rng(name.removesuffix(" 200"))))
+        y = np.repeat(np.arange(len(classes)), [len(rows) for rows in classes])
+        known = (0,) if name == "ring" else tuple(range(len(classes)))
+        yield DataSet(name, np.concatenate(classes), y, known, 40 if name == "wide 200" else None)
 
 
-def _blobs(d: int, distance: float) -> Callable[[np.random.Generator], Classes]:
-    """Return a maker of three spherical Gaussians whose centres are about this distance apart."""
-
-    def make(rng: np.random.Generator) -> Classes:
-        centres = rng.normal(size=(3, d)) * distance / np.sqrt(2 * d)
-        return _stack(*(10 + centre + rng.normal(size=(500, d)) for centre in centres))
-
-    return make
+def _blobs(rng: np.random.Generator, d: int, distance: float) -> Iterator[Array]:
+    """Give three spherical Gaussians whose centres are about this distance apart."""
+    centres = rng.normal(size=(3, d)) * distance / np.sqrt(2 * d)
+    return (10 + centre + rng.normal(size=(500, d)) for centre in centres)
 
 
-def _clusters(rng: np.random.Generator) -> Classes:
-    """Two classes of five tight clusters each, in 8 dimensions."""
-    centres = 10 + 1.5 * rng.normal(size=(2, 5, 8))
-    return _stack(*(some[rng.integers(0, 5, 500)] + 0.7 * rng.normal(size=(500, 8)) for some in centres))
-
-
-def _heavy_tails(rng: np.random.Generator) -> Classes:
-    """Student's t with 2 degrees of freedom in 8 dimensions, and the same two units off in each."""
-    return _stack(*(10 + shift + rng.standard_t(2, size=(500, 8)) for shift in (0.0, 2.0)))
-
-
-def _moons(_: np.random.Generator) -> Classes:
+def _moons(_: np.random.Generator) -> Iterator[Array]:
     X, y = make_moons(900, noise=0.1, random_state=0)
-    return X + 10, y
+    return (10 + X[y == label] for label in (0, 1))
 
 
-def _ring(rng: np.random.Generator) -> Classes:
-    """A ring of radius 3 to 4 (known); the disc within it and a wider ring around it (novel)."""
+def _ring(rng: np.random.Generator) -> list[Array]:
+    """Return a ring of radius 3 to 4 (known); the disc within it and a wider ring around it (novel)."""
     radius = np.sqrt(np.concatenate([rng.uniform(9, 16, 600), rng.uniform(0, 9, 300), rng.uniform(16, 36, 300)]))
     angle = rng.uniform(0, 2 * np.pi, 1200)
-    return 10 + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), np.repeat([0, 1], 600)
+    return np.split(10 + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), 2)
 
 
-def _wide(rng: np.random.Generator) -> Classes:
-    """Correlated Gaussians in 200 dimensions: ten latent factors of their own, and a little noise."""
-    return _stack(
-        *(10 + rng.normal(size=(300, 10)) @ rng.normal(size=(10, 200)) + rng.normal(size=(300, 200)) for _ in range(2))
-    )
-
-
-def _counts(rng: np.random.Generator) -> Classes:
-    """Poisson counts in 4 dimensions, small enough for most samples to occur more than once."""
-    return _stack(
-        *(rng.poisson(rate, size=(500, 4)).astype(float) for rate in ((1, 2, 1, 3), (3, 1, 2, 1), (2, 4, 4, 1)))
-    )
-
-
-def _histograms(rng: np.random.Generator) -> Classes:
-    """Dirichlet histograms of 32 bins."""
-    return _stack(*(rng.dirichlet(3 * rng.gamma(1.0, size=32), size=500) for _ in range(3)))
-
-
-def _documents(rng: np.random.Generator) -> Classes:
-    """Frequencies of 100 words in texts of 40, most of which a text does not have."""
+def _documents(rng: np.random.Generator) -> Iterator[Array]:
+    """Give frequencies of 100 words in texts of 40, most of which a text does not have."""
     topics = rng.dirichlet(np.full(100, 0.2), size=3)
-    texts = (np.stack([rng.multinomial(40, p) for p in rng.dirichlet(30 * topic + 0.05, size=500)]) for topic in topics)
-    return _stack(*(text / 40.0 for text in texts))
+    of_texts = (rng.dirichlet(30 * topic + 0.05, size=500) for topic in topics)
+    return (np.stack([rng.multinomial(40, p) for p in some]) / 40.0 for some in of_texts)
 
 
-def _skewed(rng: np.random.Generator) -> Classes:
-    """Log-normal in 6 dimensions, of two medians."""
-    return _stack(*(np.exp(shift + 0.8 * rng.normal(size=(500, 6))) for shift in (0.0, 0.9)))
+RATES = ((1, 2, 1, 3), (3, 1, 2, 1), (2, 4, 4, 1))
+# The rows of each class, all far enough from the origin for a linear kernel to see one side of them.
+GENERATED: dict[str, Callable[[np.random.Generator], Iterable[Array]]] = {
+    "blobs 2": partial(_blobs, d=2, distance=2.5),
+    "blobs 16": partial(_blobs, d=16, distance=3.5),
+    # Five tight clusters in each class.
+    "clusters 8": lambda rng: (
+        some[rng.integers(0, 5, 500)] + 0.7 * rng.normal(size=(500, 8))
+        for some in 10 + 1.5 * rng.normal(size=(2, 5, 8))
+    ),
+    "heavy tails": lambda rng: (10 + shift + rng.standard_t(2, size=(500, 8)) for shift in (0.0, 2.0)),
+    "moons": _moons,
+    "ring": _ring,
+    # Ten latent factors of each class's own, and a little noise.
+    "wide 200": lambda rng: (
+        10 + rng.normal(size=(300, 10)) @ rng.normal(size=(10, 200)) + rng.normal(size=(300, 200)) for _ in range(2)
+    ),
+    # Small enough for most samples to occur more than once.
+    "counts": lambda rng: (rng.poisson(rate, size=(500, 4)).astype(float) for rate in RATES),
+    "histograms": lambda rng: (rng.dirichlet(3 * rng.gamma(1.0, size=32), size=500) for _ in range(3)),
+    "documents": _documents,
+    "skewed": lambda rng: (np.exp(shift + 0.8 * rng.normal(size=(500, 6))) for shift in (0.0, 0.9)),
+}
 
 
 @dataclass(frozen=True)
@@ -224,7 +192,6 @@ def measure(data: DataSet, known: Any) -> Iterator[Record]:
 
 
 def judged(fitted: Any, parts: Split) -> Record:
-    """Report the decisions and the ranking of held-out and novel samples."""
     decision = fitted.decision_function(np.concatenate([parts.held_out, parts.novel]))
     known = np.arange(len(decision)) < len(parts.held_out)
     bias = float((decision[known] >= 0).mean()) - (1 - NU)
@@ -285,4 +252,4 @@ def by_data(cells: list[Record], names: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, document, whole=has_letter).main()
+    Benchmark(__file__, __doc__, cases, report, document, alone=()).main()

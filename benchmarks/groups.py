@@ -76,7 +76,6 @@ def recall(name: str, label: str) -> Record:
 
 
 def cost(name: str, n_rows: int, n_groups: int) -> Record:
-    """Return the seconds of a default fit with groups and without."""
     rng = np.random.default_rng(0)
     groups = np.arange(n_rows) % n_groups
     X = rng.normal(size=(n_groups, 5))[groups] + 0.5 * rng.normal(size=(n_rows, 5))
@@ -96,7 +95,7 @@ def cases(_: Options) -> Iterator[Case]:
             yield f"{label}, {name}", partial(recall, name, label)
     for name in ("one-class SVM", "slab"):
         for n_rows, n_groups in COSTS:
-            yield f"{name}, {n_rows:,} rows, {n_groups} groups", partial(cost, name, n_rows, n_groups)
+            yield f"cost: {name}, {n_rows:,} rows, {n_groups} groups", partial(cost, name, n_rows, n_groups)
 
 
 REPORT = tables(
@@ -116,4 +115,4 @@ REPORT = tables(
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, REPORT, keys=("label",)).main()
+    Benchmark(__file__, __doc__, cases, REPORT, keys=("label",), alone=("cost",)).main()

@@ -1,8 +1,7 @@
-"""One harness for all benchmarks: arguments, the machine, records in JSON, tables.
+"""One harness for all benchmarks and campaigns: arguments, the machine, records in JSON, tables.
 
 A benchmark is a list of cases, each a label and a function that measures it, and a report that makes tables of the
-records. The records are written with the machine that they were measured on; the tables are made of the records alone,
-so that `--read` prints them again. benchmarks/README.md says what all benchmarks have in common.
+records alone, so that `--read` prints them again. benchmarks/README.md says more.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from joblib import Parallel, delayed
 
 Record = dict[str, Any]
 Document = dict[str, Any]
@@ -33,20 +32,16 @@ Options = argparse.Namespace
 # What --only searches, and what measures; it returns one record or several.
 Case = tuple[str, Callable[[], Record | Iterable[Record]]]
 
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 # The tables of a page stand between these.
 MARKS = ("<!-- tables -->", "<!-- end of tables -->")
+DATA = os.environ.get("SLABSVM_DATA") or None
 ARGUMENTS: dict[str, Mapping[str, Any]] = {
     "--only": {"default": "", "metavar": "WORD", "help": "measure the cases whose label contains this"},
     "--read": {"action": "store_true", "help": "print the tables of the records there are"},
     "--output": {"type": Path, "metavar": "FILE", "help": "of records, instead of results/"},
     "--page": {"type": Path, "help": "put the tables into this page, between its marks"},
-    "--jobs": {"type": int, "default": 1, "help": "processes; with several, times are those of a busy machine"},
-    "--data": {
-        "type": Path,
-        "metavar": "DIR",
-        "default": os.environ.get("SLABSVM_DATA") or None,
-        "help": "folder that holds letter/letter-recognition.data and tabular/ [$SLABSVM_DATA]",
-    },
+    "--data": {"type": Path, "metavar": "DIR", "default": DATA, "help": "folder of data sets [$SLABSVM_DATA]"},
 }
 
 
@@ -55,9 +50,11 @@ class Benchmark:
     """What is measured, and how it is shown.
 
     `script` is the benchmark's `__file__`, beside which results/ holds its records, and `text` its `__doc__`, the help.
-    `document` makes of all records the fields to write. `keys` are the fields that name a record: where there are any,
-    --only replaces its records in the file and keeps the others. `whole` says whether options measure all that is
-    published. `arguments` are what `ArgumentParser.add_argument` takes, besides those of all benchmarks.
+    `keys` are the fields that name a record: where there are any, --only replaces its records in the file and keeps the
+    others. Cases whose labels begin with one of `alone` time something: they run one after the other in this process,
+    and all others before them, in a process for each processor. `document` makes of all records the fields to write.
+    `whole` says whether options measure all that is published. `arguments` are what `ArgumentParser.add_argument`
+    takes, besides those of all benchmarks.
     """
 
     script: str
@@ -66,49 +63,43 @@ class Benchmark:
     report: Callable[[Document], str]
     document: Callable[[list[Record]], Document] = lambda records: {"records": records}
     keys: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ("",)
     whole: Callable[[Options], bool] = lambda _: True
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def main(self) -> Document:
         """Measure, write and print as the command line says; return what was measured, or read."""
-        options = self.options()
-        document = read(options.file) if options.read else self.measured(options)
+        parser = argparse.ArgumentParser(description=self.text, formatter_class=argparse.RawDescriptionHelpFormatter)
+        for name, how in {**ARGUMENTS, **self.arguments}.items():
+            parser.add_argument(name, **how)
+        options = parser.parse_args()
+        script = Path(self.script)
+        file = options.output or script.parent / "results" / f"{script.stem}.json"
+        document = read(file) if options.read else self.measured(options, file)
         tables = self.report(document)
         print(tables)
         if options.page:
             put_into(options.page, tables)
         return document
 
-    def options(self) -> Options:
-        formatter = argparse.RawDescriptionHelpFormatter
-        parser = argparse.ArgumentParser(description=self.text, formatter_class=formatter)
-        for name, how in {**ARGUMENTS, **self.arguments}.items():
-            parser.add_argument(name, **how)
-        options = parser.parse_args()
-        published = Path(self.script).parent / "results" / f"{Path(self.script).stem}.json"
-        options.file = options.output or published
-        if options.read and not options.file.exists():
-            parser.error(f"{options.file} does not exist: measure first, without --read")
-        return options
-
-    def measured(self, options: Options) -> Document:
+    def measured(self, options: Options, file: Path) -> Document:
         """Measure the cases, write the document where it is to be written, and return what was measured."""
         machine, begin = described(), time.perf_counter()
         records: list[Record] = []
-        for label, seconds, some in run(self.cases(options), options.only, options.jobs):
+        for label, seconds, some in run(self.cases(options), options.only, self.alone):
             print(f"{label}: {seconds:.1f} s", file=sys.stderr, flush=True)
             records += some
         if not records:
             sys.exit(f"No case was measured: no label contains {options.only!r}, or its data are missing.")
         head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
         written = found = head | self.document(records)
-        if options.only and self.keys and options.file.exists():
-            earlier = read(options.file)
+        if options.only and self.keys and file.exists():
+            earlier = read(file)
             written = head | {"records": merged(earlier["records"], records, self.keys)}
             written["seconds"] += earlier.get("seconds", 0)
         if options.output or (self.whole(options) and (self.keys or not options.only)):
-            options.file.parent.mkdir(parents=True, exist_ok=True)
-            options.file.write_text(as_json(written), encoding="utf-8")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(as_json(written), encoding="utf-8")
         else:
             print("Not all was measured: the published records stay. --output FILE keeps these.", file=sys.stderr)
         return found
@@ -127,13 +118,14 @@ def described() -> Record:
     }
 
 
-def run(cases: Iterable[Case], only: str, n_jobs: int) -> Iterator[tuple[str, float, list[Record]]]:
-    """Give each case's label, seconds and records, in the order of the cases."""
-    chosen = (case for case in cases if only in case[0])
-    if n_jobs == 1:
-        yield from map(timed, chosen)
-    else:
-        yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(case) for case in chosen)
+def run(cases: Iterable[Case], only: str, alone: tuple[str, ...]) -> Iterator[tuple[str, float, list[Record]]]:
+    """Give each case's label, seconds and records: first of those side by side, then of those that run alone."""
+    chosen = [case for case in cases if only in case[0]]
+    beside = [case for case in chosen if not case[0].startswith(alone)]
+    if beside:
+        with patch.dict(os.environ, ONE_THREAD), ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:
+            yield from processes.map(timed, beside)
+    yield from (timed(case) for case in chosen if case[0].startswith(alone))
 
 
 def timed(case: Case) -> tuple[str, float, list[Record]]:
@@ -191,7 +183,6 @@ def as_json(document: Document) -> str:
 
 
 def read(file: Path) -> Document:
-    """Return a file's document."""
     return dict(json.loads(file.read_text(encoding="utf-8")))
 
 

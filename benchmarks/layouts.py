@@ -4,19 +4,15 @@
     python benchmarks/layouts.py --read --page docs/developers/layouts.md
 
 Each layout is a function that draws rows of one kind: drawn again they are new rows of the same kind. Recall: of each
-of some draws a model learns 50, 100 or 300 rows (KernelPCADetector 200), and its `expected_recall_` is taken from the
-share that it accepts of 4,000 fresh ones. Time: processor time of one thread in which AutoDetector learns
-4,000 rows and scores as many others, the lesser of two turns. Models are at their defaults. All but AutoDetector learn
-standardised rows: by means and deviations of 2,000 other rows, since a scaler that learns from the rows which are left
-out knows them, and no left-out score does.
-
-Times of several --jobs at once are those of a busy machine.
+of 30 draws a model learns some rows, and its `expected_recall_` is taken from the share that it accepts of 4,000 fresh
+ones. Time: processor time of one thread in which AutoDetector learns 4,000 rows and scores as many others, the lesser
+of two turns. All but AutoDetector learn rows that are standardised by 2,000 others, since a scaler that learns from the
+rows which are left out knows them, and no left-out score does.
 """
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -159,7 +155,6 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def drawn(layout: str, model: str, generator: np.random.Generator, *counts: int) -> list[Array]:
-    """Return rows as a model is to see them."""
     rows = [LAYOUTS[layout](generator, count) for count in counts]
     if model == "auto":
         return rows
@@ -170,8 +165,7 @@ def drawn(layout: str, model: str, generator: np.random.Generator, *counts: int)
 def recall(layout: str, model: str, n_rows: int) -> Record:
     """Return the recall of new rows and the expected one, the means over draws."""
     found, expected, warned = [], [], 0
-    with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(limits=1):
         for seed in range(N_DRAWS):
             rows, new = drawn(layout, model, np.random.default_rng(seed), n_rows, N_NEW)
             detector = MODELS[model][1]().fit(rows)
@@ -235,7 +229,6 @@ def report(document: Document) -> str:
 
 
 def columns(records: list[Record]) -> dict[tuple[str, int], dict[str, Record]]:
-    """Return the records of each model and number of rows, by layout."""
     found: dict[tuple[str, int], dict[str, Record]] = {}
     for record in sorted(records, key=lambda one: ([*MODELS].index(one["model"]), one["rows"])):
         found.setdefault((record["model"], record["rows"]), {})[record["layout"]] = record
@@ -275,7 +268,6 @@ def by_layout(records: list[Record]) -> str:
 
 
 def is_beyond(record: Record) -> bool:
-    """Return whether a difference is more than chance."""
     return bool(abs(record["less"]) > ERRORS * record["error"])
 
 
@@ -298,4 +290,4 @@ def costs(records: list[Record]) -> str:
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("kind", "layout", "model", "rows")).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("kind", "layout", "model", "rows"), alone=("time",)).main()

@@ -90,7 +90,6 @@ def false_alarms(kind: str) -> list[Record]:
 
 
 def changed(kind: str, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return rows after a change of this kind."""
     if kind == "shift":
         return rows + 0.5
     if kind == "scale":
@@ -119,7 +118,6 @@ def cusum(scores: np.ndarray, k: float) -> np.ndarray:
 
 @cache
 def thresholds() -> dict[float, float]:
-    """Return the threshold of CUSUM for each k."""
     scores = np.stack([stream_of("none", 10_000 + seed)[2] for seed in range(N_CALIBRATING)], axis=1)
     return {k: float(np.quantile(cusum(scores, k)[-1], 1 - ALPHA)) for k in REFERENCE_VALUES}
 
@@ -158,9 +156,7 @@ def coverage(name: str) -> Record:
     }
 
 
-def cases(options: Options) -> Iterator[Case]:
-    """Give the cases."""
-    del options
+def cases(_: Options) -> Iterator[Case]:
     for kind in (*STREAMS, ALONE):
         yield f"false alarms, {kind}", partial(false_alarms, kind)
     for kind in KINDS:
@@ -196,4 +192,4 @@ report = tables(
 )
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("section", "kind", "method", "alpha", "rate")).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("section", "kind", "method", "alpha", "rate"), alone=()).main()

@@ -73,7 +73,6 @@ slabsvm.{}().fit(numpy.random.default_rng(0).normal(size=(257, 5)))
 
 
 def first_fit(name: str) -> Record:
-    """Return the time of the first fit of a process."""
     seconds = []
     for _ in range(FEW_REPEATS):
         begin = perf_counter()
@@ -89,10 +88,9 @@ def correlated(m: int, d: int) -> np.ndarray:
 
 
 def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[int, int], np.ndarray], *size: int) -> Record:
-    """Return the time of a fit of many rows."""
     X = made(*size)
     model.fit(X[:3000])
-    seconds, _ = interleaved({"fit": lambda: model.fit(X)}, FEW_REPEATS)
+    seconds, _ = interleaved({"fit": lambda: model.fit(X)}, FEW_REPEATS, warm_up=False)
     return {"part": name, "size": f"{len(X):,} x {X.shape[1]}", "ms": 1e3 * float(np.median(seconds["fit"]))}
 
 

@@ -103,7 +103,7 @@ def speed(axes: Any) -> None:
 
 def ranks(figure: Any) -> None:
     """Draw mean ranks, a panel for each measure; a bar beside the methods joins those that cannot be told apart."""
-    results, _, _ = tabular_report.split(read(RECORDS / "tabular.json"))
+    results, _ = tabular_report.split(read(RECORDS / "tabular.json"))
     panels = figure.subplots(1, len(tabular_report.MEASURES))
     for axes, (title, what) in zip(panels, tabular_report.MEASURES.items(), strict=True):
         one = results.ranking(what)

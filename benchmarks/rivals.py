@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -29,8 +28,6 @@ Array = np.ndarray
 
 
 class Rival(Protocol):
-    """What is asked of a detector here."""
-
     def fit(self, X: Array) -> Any: ...
     def decision_function(self, X: Array) -> Array: ...
 
@@ -156,6 +153,6 @@ RIVALS: dict[str, Callable[[], Rival]] = {
     "isolation forest": lambda: IsolationForest(contamination=OUTSIDE, random_state=0),
     "Gaussian mixture": Mixture,
     "one-class SVM, scikit-learn": lambda: OneClassSVM(nu=OUTSIDE, gamma="scale"),
+    "ECOD": partial(from_pyod, "ECOD"),
+    "COPOD": partial(from_pyod, "COPOD"),
 }
-PYOD: dict[str, Callable[[], Rival]] = {name: partial(from_pyod, name) for name in ("ECOD", "COPOD")}
-HAS_PYOD = find_spec("pyod") is not None

@@ -10,25 +10,20 @@ from pathlib import Path
 import numpy as np
 from sklearn import datasets
 
-LETTER_FILE = Path("letter") / "letter-recognition.data"
+
+def folder(options: Namespace) -> Path:
+    return options.data or sys.exit("Name the folder of data sets: --data DIR, or $SLABSVM_DATA.")
 
 
-def has_letter(options: Namespace) -> bool:
-    return options.data is not None and (options.data / LETTER_FILE).exists()
-
-
-def letters(options: Namespace) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return Letter's features, whole numbers 0 to 15, and its classes, in the file's order; None without its file."""
-    if not has_letter(options):
-        print("Letter is left out: its file is neither in --data nor in $SLABSVM_DATA.", file=sys.stderr)
-        return None
-    text = np.loadtxt(options.data / LETTER_FILE, delimiter=",", dtype=str)
+def letters(options: Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Return Letter's features, whole numbers 0 to 15, and its classes, in the file's order."""
+    text = np.loadtxt(folder(options) / "letter" / "letter-recognition.data", delimiter=",", dtype=str)
     return text[:, 1:].astype(float), text[:, 0]
 
 
 def table_files(options: Namespace) -> list[Path]:
     """Return the files of the tables of novelty detection, DIR/tabular/NAME.npz."""
-    return sorted((options.data / "tabular").glob("*.npz")) if options.data else []
+    return sorted((folder(options) / "tabular").glob("*.npz"))
 
 
 def read_table(file: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,7 +33,6 @@ def read_table(file: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def bundled() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Give the name, the features and the classes of scikit-learn's data sets."""
     for name in ("digits", "wine", "breast cancer", "iris"):
         yield name, *getattr(datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata, wilcoxon
@@ -22,17 +21,6 @@ BASELINE, UNIT, SLAB, AUTO = "kNN, two views", "kNN", "slab", "AutoDetector"
 OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", AUTO)
 # So many rows are learned, or all of them.
 MOST_ROWS, SOME, ALL = 2000, "2,000", "all"
-# Other constants of slabsvm.ensemble.readings than AutoDetector has.
-CHOICES: dict[str, dict[str, Any]] = {
-    "10 nearest": {"NEAREST": 10},
-    "40 nearest": {"NEAREST": 40},
-    "ratio of 3 to 6": {"FEW": 3, "AROUND": 6},
-    "ratio of 10 to 20": {"FEW": 10, "AROUND": 20},
-    "no ratio": {"WEIGHTS": np.array([1.0, 1.0, 0.0])},
-    "ratio counts 1": {"WEIGHTS": np.array([1.0, 1.0, 1.0])},
-    "no nearest row": {"WEIGHTS": np.array([0.0, 1.0, 0.5])},
-    "no mean of 20": {"WEIGHTS": np.array([1.0, 0.0, 0.5])},
-}
 SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-"}
 MEASURES = {"AUROC": "auroc", "AUPR": "aupr", "MCC": "mcc"}
 ALPHA = 0.05
@@ -66,7 +54,6 @@ class Ranking:
 
 
 def ranking(values: Mapping[str, np.ndarray]) -> Ranking:
-    """Rank methods by values on the same tables, larger ones being better."""
     ranks = rankdata(-np.column_stack(list(values.values())), axis=1).mean(axis=0)
     names, sorted_ranks = zip(*sorted(zip(values, ranks, strict=True), key=lambda one: one[1]), strict=True)
     pairs = list(combinations(range(len(names)), 2))
@@ -124,20 +111,15 @@ class Results:
         return ranking({method: self.of(method, what) for method in self.methods})
 
 
-def split(document: Document) -> tuple[Results, Results, Results]:
-    """Return the results of at most 2,000 rows, those of all rows where there are more, and those of other choices."""
+def split(document: Document) -> tuple[Results, Results]:
+    """Return the results of at most 2,000 rows, and those of all rows where there are more."""
     records = document["records"]
-    kinds = [record for record in records if "method" not in record]
-    some = [record for record in records if record.get("learned") == SOME]
-    every = [record for record in records if record.get("learned") == ALL]
-    chosen = [record for record in every if record["method"] in CHOICES]
-    many = [record for record in every if record["method"] not in CHOICES]
-    auto = {record["table"]: record for record in (*some, *many) if record["method"] == AUTO}
-    return Results([*kinds, *some]), Results([*kinds, *many]), Results([*auto.values(), *chosen])
+    some, every = ([r for r in records if "method" not in r or r["learned"] == learned] for learned in (SOME, ALL))
+    return Results(some), Results(every)
 
 
 def report(document: Document) -> str:
-    some, many, choices = split(document)
+    some, many = split(document)
     parts = []
     for results, learned in ((some, f"at most {MOST_ROWS:,} rows are learned"), (many, "all rows are learned")):
         if results.methods:
@@ -148,8 +130,6 @@ def report(document: Document) -> str:
             parts.append(quality(results))
     if some.are_whole:
         parts.append(kinds(some))
-    if AUTO in choices.methods and len(choices.methods) > 1:
-        parts.append(of_choices(choices))
     return "\n\n".join(parts)
 
 
@@ -175,7 +155,6 @@ def ratio(value: float) -> str:
 
 
 def kinds(results: Results) -> str:
-    """Return what methods are above the baseline by AUROC on kinds of tables."""
     rows, features, distinct, tails = (results.of(None, what) for what in ("rows", "features", "distinct", "kurtosis"))
     ease = results.of(BASELINE, "auroc")
     repeating, heavy = distinct < 0.9 * rows, tails >= 100
@@ -199,18 +178,3 @@ def kinds(results: Results) -> str:
         cells = (f"{results.less_baseline(method, 'auroc')[group].mean():+.3f}" for method in shown)
         lines.append(f"{name} | {group.sum()} | {' | '.join(cells)}")
     return table(f"AUROC less kNN's in two views | tables | {' | '.join(shown)}", lines)
-
-
-def of_choices(results: Results) -> str:
-    """Return by how much other numbers of neighbours and other weights are above what AutoDetector has."""
-    rows = []
-    for method in results.methods:
-        cells = []
-        for what in MEASURES.values():
-            less = results.of(method, what) - results.of(AUTO, what)
-            error = less.std(ddof=1) / len(less) ** 0.5
-            is_own = method == AUTO
-            cells.append(f"{results.of(AUTO, what).mean():.4f} | " if is_own else f"{less.mean():+.4f} | {error:.4f}")
-        rows.append(f"{method} | {' | '.join(cells)}")
-    head = " | ".join(f"{name} | standard error" for name in MEASURES)
-    return table(f"{len(results.tables)} tables, all rows | {head}", rows)

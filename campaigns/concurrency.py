@@ -1,7 +1,6 @@
-"""Many at once, interrupted, a thousand times: are answers, states, memory and bytes what is promised?
+"""Many at once, interrupted, hundreds of times: are answers, states, memory and bytes what is promised?
 
-    python campaigns/concurrency.py                       # all, half an hour of processor time
-    python campaigns/concurrency.py --only interruption   # the cases whose labels hold this word
+    python campaigns/concurrency.py [--only interruption]
     python campaigns/concurrency.py --read                # the tables of the last campaign
 
 Differences are counted to the last bit: of decisions for new rows, of the bytes of the model's file, and of decisions
@@ -38,12 +37,12 @@ from slabsvm.files import load, save
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import many
-from harness import Benchmark, Case, Document, Options, Record, in_own_process, table
+from harness import Benchmark, Case, Options, Record, Table, in_own_process, tables
 from processes import python
 
 NAMES = list(many.MODELS)
 SEEDS = (0, 1, 2)
-CYCLES, MOMENTS = 1000, 8
+CYCLES, MOMENTS = 500, 6
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -51,10 +50,11 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def counted(what: str, found: list[dict[str, str]], alone: list[dict[str, str]], begin: float) -> Record:
-    """Return how many answers were compared, and how many differ."""
     pairs = [(one[name], other[name]) for one, other in zip(found, alone, strict=True) for name in other]
     differ = sum(one != other for one, other in pairs)
-    return {"section": "at once", "what": what, "runs": len(pairs), "differ": differ, "seconds": since(begin)}
+    return {"section": "at once", "what": what, "runs": len(pairs), "differ": differ} | {
+        "seconds": round(time.perf_counter() - begin, 1)
+    }
 
 
 def in_threads(n_threads: int) -> Record:
@@ -158,7 +158,6 @@ def interrupted(act: Callable[[], Any], moments: np.ndarray) -> list[tuple[float
 
 def interruption(name: str) -> Record:
     """Interrupt a long fit of a model that has been fitted to other rows before."""
-    warnings.simplefilter("ignore")
     model, X = LONG[name]()
     few = X[:100, :100] if name == "precomputed matrix" else X[:100]
     many.fitted(model, few)
@@ -172,8 +171,9 @@ def interruption(name: str) -> Record:
         finally:
             now = vars(model)
             kept = now.keys() == before.keys() and all(now[key] is value for key, value in before.items())
-            # Of a new state nothing is the old one's but numbers, of which equal ones may be one object.
-            old = {id(value) for key, value in before.items() if key[-1] == "_" and not np.isscalar(value)}
+            # Of a new state nothing is the old one's but None and numbers, of which equal ones may be one object.
+            learned = [value for key, value in before.items() if key[-1] == "_"]
+            old = {id(value) for value in learned if value is not None and not np.isscalar(value)}
             n_broken += not kept and any(id(value) in old for value in now.values())
             now.clear()
             now.update(before)
@@ -182,7 +182,6 @@ def interruption(name: str) -> Record:
 
 
 def prediction() -> Record:
-    """Interrupt predictions of many rows."""
     model, X = OneClassSlabSVM(gamma=0.5).fit(cloud(3000)), cloud(200_000)
     return interruptions("predictions of 200,000 rows", lambda: model.predict(X), lambda: model.predict(X))
 
@@ -214,7 +213,6 @@ def rounded(seconds: float) -> float | None:
 
 
 def resident() -> int:
-    """Return the bytes of resident memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
@@ -273,13 +271,8 @@ def growth(what: str) -> Record:
         cycle()
     gc.collect()
     objects = (tracemalloc.get_traced_memory()[0] - before) / n_traced
-    return {
-        "section": "memory",
-        "what": what,
-        "cycles": n_cycles,
-        "slope": round(float(slope), 1),
-        "objects": round(objects, 1),
-    }
+    what_grew = {"section": "memory", "what": what, "cycles": n_cycles}
+    return what_grew | {"slope": round(float(slope), 1), "objects": round(objects, 1)}
 
 
 def budget(m: int, cache_size: int) -> Record:
@@ -298,7 +291,6 @@ def budget(m: int, cache_size: int) -> Record:
 
 def limits() -> Iterator[Record]:
     """Count fits that took more iterations than max_iter."""
-    warnings.simplefilter("ignore")
     for kernel in ("rbf", "linear", "chi2"):
         n_fits, n_over = 0, 0
         for m in (20, 300, 1000):
@@ -319,57 +311,49 @@ def escaped(name: str) -> Record:
     return {"section": "warnings", "what": name, "kinds": len(many.ODD), "answered": n_answered, "escaped": len(found)}
 
 
-def since(begin: float) -> float:
-    return round(time.perf_counter() - begin, 1)
+def cases(_: Options) -> Iterator[Case]:
+    yield "at once: threads", partial(in_threads, 8)
+    yield "at once: a hundred", a_hundred
+    for method in ("fork", "spawn"):
+        yield f"at once: {method}", partial(in_processes, method, 4)
+    yield "at once: other circumstances", other_circumstances
+    yield "interruption: prediction", prediction
+    for name in LONG:
+        yield f"interruption: {name}", partial(interruption, name)
+    yield "limits", limits
+    for name in NAMES:
+        yield f"warnings: {name}", partial(escaped, name)
+    for what in REPEATED:
+        yield f"memory: {what}", partial(in_own_process, growth, what)
+    for m, cache in ((2000, 50), (4000, 50), (8000, 50), (4000, 200), (8000, 200)):
+        yield f"budget: {m}, {cache} MB", partial(in_own_process, budget, m, cache)
 
 
-def cases(_: Options) -> list[Case]:
-    found: list[Case] = [
-        ("at once: threads", partial(in_threads, 8)),
-        ("at once: a hundred", a_hundred),
-        ("at once: fork", partial(in_processes, "fork", 4)),
-        ("at once: spawn", partial(in_processes, "spawn", 4)),
-        ("at once: other circumstances", other_circumstances),
-        ("interruption: prediction", prediction),
-        ("limits", limits),
-        *((f"warnings: {name}", partial(escaped, name)) for name in NAMES),
-    ]
-    found += [(f"interruption: {name}", partial(interruption, name)) for name in LONG]
-    found += [(f"memory: {what}", partial(in_own_process, growth, what)) for what in REPEATED]
-    found += [
-        (f"budget: {m}, {cache} MB", partial(in_own_process, budget, m, cache))
-        for m, cache in ((2000, 50), (4000, 50), (8000, 50), (4000, 200), (8000, 200))
-    ]
-    return found
+# Of each section the head of its table, and the fields that are shown.
+SHOWN = {
+    "at once": ("at once | answers | that differ | seconds", "what runs differ seconds"),
+    "interruption": (
+        "interrupted | fit, CPU s | times | median s | worst s | worst CPU s | states broken",
+        "what fit_cpu interrupted median worst worst_cpu broken",
+    ),
+    "memory": ("repeated | cycles | bytes a cycle | of these, of objects", "what cycles slope objects"),
+    "budget": ("rows | cache_size, MB | most, MB", "m cache_mb peak_mb"),
+    "limits": ("kernel | fits | beyond max_iter", "what fits over"),
+    "warnings": (
+        "rows of all kinds given to | kinds | fits and askings answered | warnings of others",
+        "what kinds answered escaped",
+    ),
+}
 
 
-def report(document: Document) -> str:
-    """Return a table of each section."""
+def row(record: Record) -> str:
+    values = (record[name] for name in SHOWN[record["section"]][1].split())
+    return " | ".join("" if value is None else str(value) for value in values)
 
-    def cells(section: str, *names: str) -> list[str]:
-        return [
-            " | ".join("" if r[name] is None else str(r[name]) for name in names)
-            for r in document["records"]
-            if r["section"] == section
-        ]
 
-    shown = {
-        "at once | answers | that differ | seconds": cells("at once", "what", "runs", "differ", "seconds"),
-        "interrupted | fit, CPU s | times | median s | worst s | worst CPU s | states broken": cells(
-            "interruption", "what", "fit_cpu", "interrupted", "median", "worst", "worst_cpu", "broken"
-        ),
-        "repeated | cycles | bytes a cycle | of these, of objects": cells(
-            "memory", "what", "cycles", "slope", "objects"
-        ),
-        "rows | cache_size, MB | most, MB": cells("budget", "m", "cache_mb", "peak_mb"),
-        "kernel | fits | beyond max_iter": cells("limits", "what", "fits", "over"),
-        "rows of all kinds given to | kinds | fits and askings answered | warnings of others": cells(
-            "warnings", "what", "kinds", "answered", "escaped"
-        ),
-    }
-    return "\n\n".join(table(head, rows) for head, rows in shown.items() if rows)
-
+REPORT = tables(*(Table(head, row, section=section) for section, (head, _) in SHOWN.items()))
 
 if __name__ == "__main__":
+    keys, alone = ("section", "what", "m", "cache_mb"), ("at once", "interruption")
     with parallel_config(n_jobs=1):
-        Benchmark(__file__, __doc__, cases, report, keys=("section", "what", "m", "cache_mb")).main()
+        Benchmark(__file__, __doc__, cases, REPORT, keys=keys, alone=alone).main()

@@ -1,7 +1,7 @@
 """Every reader of slabsvm and of its reproduction, given what a coverage-guided fuzzer makes of good inputs.
 
     pip install '.[campaigns]'
-    python campaigns/fuzz.py --seconds 300            # each reader, from where the last run ended
+    python campaigns/fuzz.py                          # each reader, from where the last run ended
     python campaigns/fuzz.py --only npz --seconds 60  # one of them
 
 Each reader runs in a process of its own (campaigns/fuzzing/process.py), on files in memory, with the modules of slabsvm
@@ -44,7 +44,6 @@ BEGINNING = 240
 
 
 def measure(name: str, options: Options) -> Record:
-    """Fuzz a reader, and return its counts."""
     folder = KEPT / name.replace(" ", "-")
     found = {"reader": name, "inputs": 0, "seconds": 0.0, "slowest_ms": 0.0, "memory_mb": 0.0}
     end = time.monotonic() + options.seconds
@@ -107,9 +106,9 @@ def row(record: Record) -> str:
 TABLE = Table("reader | inputs | lines reached | slowest, ms | memory, MB | faults", row)
 
 ARGUMENTS = {
-    "--seconds": {"type": int, "default": 300, "help": "of each reader [%(default)s]"},
+    "--seconds": {"type": int, "default": 150, "help": "of each reader [%(default)s]"},
     "--keep": {"action": "store_true", "help": "write campaigns/corpus, of what reached a line first"},
 }
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("reader",), arguments=ARGUMENTS).main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("reader",), alone=(), arguments=ARGUMENTS).main()

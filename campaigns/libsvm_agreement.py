@@ -73,7 +73,6 @@ def measure(name: str, kernel: str, heart: Path) -> Record:
 
 
 def agreements(X: np.ndarray, kernel: str, gamma: float) -> Iterator[libsvm.Agreement]:
-    """Give the agreement on each problem of one kernel matrix."""
     if kernel in libsvm.MATRICES:
         X = K = libsvm.matrix(kernel, X)
         kernel = "precomputed"
@@ -104,4 +103,4 @@ TABLE = Table(
 )
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("data", "kernel")).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("data", "kernel"), alone=()).main()

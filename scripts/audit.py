@@ -22,28 +22,22 @@ AUDITOR = "pip-audit>=2.7,<3"
 
 
 def main() -> int:
-    asked = arguments()
+    parser = argparse.ArgumentParser(prog="./scripts/audit", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--pip-audit", type=Path, metavar="FILE", help="a pip-audit that is there already")
+    asked = parser.parse_args()
     versions = {one.name: one.version for folder in FOLDERS for one in components(folder)}
     answered = answers(asked.pip_audit or auditor(), versions)
-    skipped = {
-        name: answered.get(name, {}).get("skip_reason") for name in versions if "vulns" not in answered.get(name, {})
-    }
-    found = {name: faults for name in versions if (faults := answered.get(name, {}).get("vulns"))}
-    for name, faults in found.items():
-        for fault in faults:
-            remedy = ", ".join(fault["fix_versions"]) or "no version"
-            print(f"VULNERABLE  {name} {versions[name]}: {fault['id']}, mended in {remedy}")
+    said = {name: answered.get(name, {}) for name in versions}
+    skipped = {name: one.get("skip_reason") for name, one in said.items() if "vulns" not in one}
+    found = {name: one["vulns"] for name, one in said.items() if one.get("vulns")}
+    for name, fault in ((name, fault) for name, faults in found.items() for fault in faults):
+        remedy = ", ".join(fault["fix_versions"]) or "no version"
+        print(f"VULNERABLE  {name} {versions[name]}: {fault['id']}, mended in {remedy}")
     print(f"{len(versions)} libraries, {len(versions) - len(skipped)} of them asked for: {len(found)} are vulnerable.")
     if skipped:
         print(f"NOT ASKED FOR: {', '.join(f'{name} {versions[name]}' for name in skipped)}.")
         print("pip-audit says:", next(iter(skipped.values())) or "nothing of them")
     return VULNERABLE if found else NOT_ASKED if skipped else 0
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./scripts/audit", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--pip-audit", type=Path, metavar="FILE", help="a pip-audit that is there already")
-    return parser.parse_args()
 
 
 def auditor() -> Path:

@@ -49,7 +49,6 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
-    """Compile the core from nothing and build a wheel."""
     with TemporaryDirectory() as folder, compiler(Path(folder)):
         return scikit_build.build_wheel(wheel_directory, config_settings, metadata_directory)
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -37,6 +38,11 @@ class Component:
     @property
     def reference(self) -> str:
         return f"pkg:pypi/{self.name}@{self.version}"
+
+    def listed(self, licence: dict[str, str]) -> dict[str, Any]:
+        """Return its entry of a bill of materials."""
+        place = {"bom-ref": self.reference, "name": self.name, "version": self.version, "purl": self.reference}
+        return {"type": "library"} | place | {"licenses": [{"license": licence}]}
 
 
 def stated(folder: Path) -> list[tuple[str, Requirement]]:
@@ -116,11 +122,15 @@ def bill_of_materials(folder: Path, wheel: Path, epoch: int) -> str:
     """Return a bill of materials (CycloneDX 1.6, JSON) of a wheel and of all that it needs; the same text each time."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    version = wheel.name.split("-")[1]
-    own = f"pkg:pypi/{project['name']}@{version}"
+    own = Component(project["name"], wheel.name.split("-")[1], "")
     below = components(folder)
     references = {component.name: component.reference for component in below}
     direct = sorted({references[canonicalize_name(need.name)] for _, need in expanded(folder)})
+    tools = [
+        {"type": "application", "name": name, "version": metadata.version(name)}
+        for name in ("nanobind", "scikit-build-core")
+    ]
+    released = own.listed({"id": project["license"]}) | {"hashes": [{"alg": "SHA-256", "content": digest}]}
     document = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -128,37 +138,17 @@ def bill_of_materials(folder: Path, wheel: Path, epoch: int) -> str:
         "version": 1,
         "metadata": {
             "timestamp": datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "tools": {
-                "components": [
-                    {"type": "application", "name": name, "version": metadata.version(name)}
-                    for name in ("nanobind", "scikit-build-core")
-                ]
-            },
-            "component": {
-                "type": "library",
-                "bom-ref": own,
-                "name": project["name"],
-                "version": version,
-                "purl": own,
-                "licenses": [{"license": {"id": project["license"]}}],
-                "hashes": [{"alg": "SHA-256", "content": digest}],
-            },
+            "tools": {"components": tools},
+            "component": released,
         },
         "components": [
-            {
-                "type": "library",
-                "bom-ref": one.reference,
-                "name": one.name,
-                "version": one.version,
-                "purl": one.reference,
-                "licenses": [{"license": {"name": one.licence}}],
-                "scope": "required" if "" in one.asked_by else "optional",
-                "properties": [{"name": "slabsvm:bounds", "value": one.bounds}] if one.bounds else [],
-            }
+            one.listed({"name": one.licence})
+            | {"scope": "required" if "" in one.asked_by else "optional"}
+            | {"properties": [{"name": "slabsvm:bounds", "value": one.bounds}] if one.bounds else []}
             for one in below
         ],
         "dependencies": [
-            {"ref": own, "dependsOn": direct},
+            {"ref": own.reference, "dependsOn": direct},
             *({"ref": one.reference, "dependsOn": sorted(references[name] for name in one.needs)} for one in below),
         ],
     }

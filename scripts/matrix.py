@@ -20,10 +20,11 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
+from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +39,8 @@ QUICK = ("-m", "numeric and not contract and not slow", "tests")
 ELSEWHERE = ("docs", "browser", "dev", "benchmarks", "campaigns")
 EVERYTHING = ("tests", "reproduction/tests", "--ignore=tests/docs")
 # A warning fails a test. What other libraries will change is theirs to say, and not in all of their versions.
-THEIRS = tuple(f"-Wdefault::{name}" for name in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning"))
+THEIRS = ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning", "UserWarning")
+WARNED = tuple(f"-Wdefault::{name}" for name in THEIRS)
 # Under other kernels a fit that is near a warning's threshold may warn or not: tests/conftest.py reads it.
 OURS = {"SLABSVM_WARNINGS": "either way"}
 DESCRIBED = (ROOT / "pyproject.toml", ROOT / "reproduction" / "pyproject.toml")
@@ -72,65 +74,59 @@ class Cell:
 
 
 def main() -> int:
-    asked = arguments()
-    python = Path(sys.executable)
-    cells = [Cell(python, kernels, n_threads) for kernels, n_threads in FEW]
-    if not asked.few:
-        cells = [
-            Cell(python, kernels, n_threads, tests)
-            for kernels in KERNELS
-            for n_threads, tests in ((1, NUMBERS), (2, QUICK))
-        ]
-    cells = [] if asked.ends_only or asked.no_compiler else cells
-    if asked.ends_only or not (asked.few or asked.no_compiler):
-        for age in ("oldest", "newest"):
-            python = environment(age)
-            cells += [Cell(python, None, 1, EVERYTHING), Cell(python, None, 2, QUICK)]
-    runs = [*(partial(run, cell) for cell in cells), *([without_compiler] if asked.no_compiler else [])]
+    parser = argparse.ArgumentParser(prog="./scripts/matrix", description=__doc__.partition("\n\n")[0])
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
+    part.add_argument("--ends-only", action="store_true", help="the oldest and the newest versions alone")
+    part.add_argument("--no-compiler", action="store_true", help="a build without a C++ compiler alone")
+    asked = parser.parse_args()
     found = []
-    for one in runs:
-        found.append(one())
-        print(found[-1][0], flush=True)
+    for said, passed in [without_compiler()] if asked.no_compiler else map(run, cells(asked)):
+        found.append((said, passed))
+        print(said, flush=True)
     counted, failed = (sum(passed in some for _, passed in found) for some in ((True, False), (False,)))
     print(f"\n== {counted} runs, {failed} failed", *(said for said, _ in found), sep="\n")
     return 1 if failed or not counted else 0
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./scripts/matrix", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
-    parser.add_argument("--ends-only", action="store_true", help="the oldest and the newest versions alone")
-    parser.add_argument("--no-compiler", action="store_true", help="a build without a C++ compiler alone")
-    return parser.parse_args()
+def cells(asked: argparse.Namespace) -> Iterator[Cell]:
+    python = Path(sys.executable)
+    if asked.few:
+        yield from (Cell(python, kernels, n_threads) for kernels, n_threads in FEW)
+        return
+    for kernels in () if asked.ends_only else KERNELS:
+        yield from (Cell(python, kernels, 1), Cell(python, kernels, 2, QUICK))
+    for age in ("oldest", "newest"):
+        python = environment(age)
+        yield from (Cell(python, None, 1, EVERYTHING), Cell(python, None, 2, QUICK))
 
 
 def run(cell: Cell) -> tuple[str, bool | None]:
     """Return a line that says how it went, and whether it passed; None for kernels that could not be had."""
     name = f"{cell.kernels or 'own kernels'}, BLAS threads {cell.n_threads}"
     asked = lower_bounds() if cell.tests == EVERYTHING else ("numpy", "scipy", "scikit-learn")
-    probe = subprocess.run(
-        [cell.python, "-c", PROBE, *asked], env=cell.environment, capture_output=True, text=True, check=False
-    )
+    probe = output([cell.python, "-c", PROBE, *asked], cell.environment)
     if probe.returncode < 0:
         return f"not counted  {name}: this processor does not run them", None
     if probe.returncode:
         return f"FAILED       {name}: {probe.stderr.strip()[-500:]}", False
     found = json.loads(probe.stdout)
-    if cell.kernels is not None and [kernels.lower() for kernels in found["kernels"]] != [cell.kernels.lower()]:
-        taken = " and ".join(found["kernels"]) or "no OpenBLAS"
+    taken = " and ".join(found["kernels"]) or "no OpenBLAS"
+    if cell.kernels is not None and taken.lower() != cell.kernels.lower():
         return f"not counted  {name}: the libraries took {taken} in their place", None
     begun = time.monotonic()
-    warned = (*THEIRS, "-Wdefault::UserWarning")
-    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *warned, *cell.tests]
-    done = subprocess.run(command, cwd=ROOT, env=cell.environment, capture_output=True, text=True, check=False)
+    done = output([cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *WARNED, *cell.tests], cell.environment)
     minutes = (time.monotonic() - begun) / 60
     if done.returncode:
         print(done.stdout[-20000:], done.stderr[-2000:], sep="\n")
-    outcome = "passed     " if done.returncode == 0 else "FAILED     "
+    outcome = "FAILED     " if done.returncode else "passed     "
     last = (done.stdout.strip().splitlines() or ["nothing was said"])[-1].strip("= ")
     versions = ", ".join(f"{library} {version}" for library, version in found["versions"].items())
-    used = f"{', '.join(found['kernels'])}; {versions}"
-    return f"{outcome}  {name} ({used}), {minutes:.1f} min: {last}", done.returncode == 0
+    return f"{outcome}  {name} ({taken}; {versions}), {minutes:.1f} min: {last}", not done.returncode
+
+
+def output(command: Sequence[str | Path], variables: dict[str, str], folder: Path = ROOT) -> CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
 
 
 def without_compiler() -> tuple[str, bool]:
@@ -143,13 +139,9 @@ def without_compiler() -> tuple[str, bool]:
         build = [*pip, "wheel", "--no-deps", "--wheel-dir=wheels", ROOT]
         install = [*pip, "install", "--no-deps", "--no-index", "--find-links=wheels", "--target=installed", "slabsvm"]
         fit = [sys.executable, ROOT / "scripts" / "small_fit.py"]
-        steps = (
-            (build, {**bare, "PATH": folder}),
-            (install, bare),
-            (fit, {**bare, "PYTHONPATH": str(Path(folder, "installed"))}),
-        )
-        for command, variables in steps:
-            done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+        installed = {**bare, "PYTHONPATH": str(Path(folder, "installed"))}
+        for command, variables in ((build, {**bare, "PATH": folder}), (install, bare), (fit, installed)):
+            done = output(command, variables, Path(folder))
             if done.returncode:
                 return f"FAILED       {name}: {(done.stderr or done.stdout).strip()[-2000:]}", False
     return f"passed       {name}, {(time.monotonic() - begun) / 60:.1f} min: {done.stdout.partition(',')[0]}", True

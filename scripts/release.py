@@ -41,7 +41,10 @@ for target in sys.argv[2:]:
 
 
 def main() -> int:
-    asked = arguments()
+    parser = argparse.ArgumentParser(prog="./scripts/release", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--ref", default="HEAD", help="the tag or commit to build [%(default)s]")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the folder to write to [dist]")
+    asked = parser.parse_args()
     commit = git("rev-parse", "--verify", f"{asked.ref}^{{commit}}")
     epoch = int(git("log", "-1", "--format=%ct", commit))
     if git("status", "--porcelain", "--untracked-files=no"):
@@ -71,13 +74,6 @@ def main() -> int:
     return 0
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./scripts/release", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--ref", default="HEAD", help="the tag or commit to build [%(default)s]")
-    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the folder to write to [dist]")
-    return parser.parse_args()
-
-
 def git(*command: str) -> str:
     done = subprocess.run(["git", "-C", ROOT, *command], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -85,26 +81,25 @@ def git(*command: str) -> str:
     return done.stdout.strip()
 
 
+def unpacked(archive: bytes, folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as content:
+        content.extractall(folder, filter="data")
+
+
 def built(commit: str, epoch: int, folder: Path, surroundings: dict[str, str | int]) -> dict[str, bytes]:
     """Return the files of a release by name, built of a clean export of a commit into a folder."""
     folder.mkdir(parents=True)
-    exported = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(exported)) as archive:
-        archive.extractall(folder, filter="data")
+    unpacked(subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True, check=True).stdout, folder)
     for project in FOLDERS:
         build(folder / project.relative_to(ROOT), ("sdist", "wheel"), folder / "built", epoch, surroundings)
-    return {
-        path.name: path.read_bytes() for path in sorted((folder / "built").iterdir()) if path.suffix != ".gitignore"
-    }
+    paths = sorted((folder / "built").iterdir())
+    return {path.name: path.read_bytes() for path in paths if path.suffix != ".gitignore"}
 
 
 def wheels_of_sources(files: dict[str, bytes], epoch: int, folder: Path) -> dict[str, bytes]:
-    """Return the wheels, by name, that the sources among these files give."""
-    for name, content in files.items():
-        if name.endswith(".tar.gz"):
-            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-                archive.extractall(folder, filter="data")
-            build(folder / name.removesuffix(".tar.gz"), ("wheel",), folder / "again", epoch, SURROUNDINGS[0])
+    for name in (name for name in files if name.endswith(".tar.gz")):
+        unpacked(files[name], folder)
+        build(folder / name.removesuffix(".tar.gz"), ("wheel",), folder / "again", epoch, SURROUNDINGS[0])
     return {path.name: path.read_bytes() for path in (folder / "again").iterdir()}
 
 

@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -124,6 +125,16 @@ class TestHarness:
         run(*arguments, "--output", str(tmp_path / "part.json"), **settings)
         first = json.loads((tmp_path / "part.json").read_text())["records"][0]
         assert first == {"name": "first", "turn": 2 + (not arguments)}
+
+    @pytest.mark.slow
+    def test_cases_that_time_something_run_last_and_in_this_process(self, harness):
+        # A function without a name cannot be sent to another process.
+        cases = [("timed", lambda: {"here": True}), ("other", partial(dict, here=False))]
+        found = list(harness.run(cases, "e", ("timed",)))
+        assert [(label, records) for label, _, records in found] == [
+            ("other", [{"here": False}]),
+            ("timed", [{"here": True}]),
+        ]
 
     def test_contenders_take_turns_and_the_first_turn_is_not_counted(self, harness):
         order, ticks = [], iter(range(100))

@@ -59,7 +59,6 @@ WORDS = tuple(sorted({word.encode() for word in (*" ".join((*LINES, OTHERS)).spl
 
 
 def line_seeds(folder: Path) -> list[bytes]:
-    """Return good command lines."""
     del folder
     return ["\n".join(line.split()).encode() for line in LINES]
 
@@ -113,7 +112,6 @@ def _carried_out(root: Any, words: list[str], given: bytes) -> None:
 
 
 def lines(folder: Path) -> tuple[Callable[[bytes], object], tuple[type[BaseException], ...]]:
-    """Prepare what parses command lines."""
     os.chdir(folder)
     root = _commands(lambda _: False)
     return lambda content: _carried_out(root, _words(content), b""), ()
@@ -157,7 +155,6 @@ def _restore(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Return the content of the tiny files."""
     import gzip
 
     import numpy as np

@@ -82,7 +82,6 @@ class Guard:
 
     @staticmethod
     def _within(function: str, file: str) -> bool:
-        """Return whether a function of a file is at work."""
         frame = sys._getframe()
         while frame is not None:
             if frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file):

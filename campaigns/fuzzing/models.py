@@ -47,7 +47,6 @@ def prepare(folder: Path) -> tuple[Callable[[bytes], object], tuple[type[BaseExc
 
 
 def seeds(folder: Path) -> list[bytes]:
-    """Return files of models of all kinds, of few rows."""
     from slabsvm.files import save
 
     found = []

@@ -47,7 +47,6 @@ class Tried:
         self.begin = self.kept = time.monotonic()
 
     def __call__(self, content: bytes) -> None:
-        """Give the target an input."""
         begin = time.monotonic()
         fault, _ = self.guard.judged(self.read, content, self.clear)
         end = time.monotonic()
@@ -62,7 +61,6 @@ class Tried:
             self.keep()
 
     def keep(self) -> None:
-        """Write the counts."""
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self.memory_before
         counts = {
             "inputs": self.inputs,
@@ -103,7 +101,6 @@ def fuzz(reader: Reader, folder: Path, seconds: int) -> None:
 
 
 def _options(reader: Reader, folder: Path, seconds: int) -> Sequence[str]:
-    """Return libFuzzer's options."""
     options = [
         *(f"-max_total_time={seconds}", f"-max_len={reader.longest}", f"-timeout={MOST_SECONDS}"),
         *("-rss_limit_mb=0", "-detect_leaks=0", f"-artifact_prefix={folder}/faults/ended-", "-print_final_stats=1"),
@@ -170,7 +167,6 @@ def lines(reader: Reader, folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def faults_in(folder: Path) -> list[Path]:
-    """Return the inputs that were faults."""
     return sorted(path for path in (folder / "faults").iterdir() if path.suffix != ".txt")
 
 

@@ -143,21 +143,20 @@ def _table_file(name: str, **how: Any) -> Callable[[Path], tuple[Read, tuple[typ
     return prepare
 
 
+def _written(file: Path, save: Callable[..., object], *what: Any, **how: Any) -> bytes:
+    save(file, *what, **how)
+    return file.read_bytes()
+
+
 def _npy_seeds(folder: Path) -> list[bytes]:
     arrays = [np.arange(6).reshape(3, 2), np.linspace(0, 1, 8).reshape(4, 2).T, np.ones((2, 2), "f4"), np.eye(3) > 0]
-    found = []
-    for array in arrays:
-        np.save(folder / "seed.npy", array)
-        found.append((folder / "seed.npy").read_bytes())
-    return found
+    return [_written(folder / "seed.npy", np.save, array) for array in arrays]
 
 
 def _npz_seeds(folder: Path) -> list[bytes]:
-    array, found = np.arange(6.0).reshape(3, 2), []
-    for save, arrays in product((np.savez, np.savez_compressed), ({"x": array}, {"x": array, "y": array})):
-        save(folder / "seed.npz", **arrays)
-        found.append((folder / "seed.npz").read_bytes())
-    return found
+    array, file = np.arange(6.0).reshape(3, 2), folder / "seed.npz"
+    ways = product((np.savez, np.savez_compressed), ({"x": array}, {"x": array, "y": array}))
+    return [_written(file, save, **arrays) for save, arrays in ways]
 
 
 def _parquet_seeds(folder: Path) -> list[bytes]:
@@ -168,11 +167,8 @@ def _parquet_seeds(folder: Path) -> list[bytes]:
         pd.DataFrame({"c": pd.Categorical(["u", "v", "u"]), "d": [True, False, True], "e": [1, 2, 3]}),
         pd.DataFrame({"t": pd.to_datetime(["2024-01-01", "2024-02-01"])}, index=["p", "q"]),
     ]
-    found = []
-    for frame, compression in product(frames, (None, "snappy")):
-        frame.to_parquet(folder / "seed.parquet", compression=compression)
-        found.append((folder / "seed.parquet").read_bytes())
-    return found
+    ways = product(frames, (None, "snappy"))
+    return [_written(folder / "seed.parquet", frame.to_parquet, compression=how) for frame, how in ways]
 
 
 SVMLIGHT = (
