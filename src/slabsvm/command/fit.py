@@ -59,7 +59,7 @@ DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-dens
     type=Share(0, 1, min_open=True, max_open=True),
     default=0.9,
     show_default=True,
-    help="The share of new good rows to accept, which is 1 - nu.",
+    help="The share of new good rows to accept; calibrated: at least, since alpha is 1 - RECALL.",
 )
 @click.option(
     "--outliers",

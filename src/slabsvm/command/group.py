@@ -78,7 +78,7 @@ def _plugins() -> dict[str, EntryPoint]:
 )
 @click.version_option(__version__, prog_name="slabsvm")
 def slabsvm() -> None:
-    """One-class slab support vector machines: learn from positive examples alone.
+    """Learn good rows, and flag rows that are unlike them.
 
     \b
     slabsvm check good.csv                               what each column is taken for

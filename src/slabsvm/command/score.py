@@ -83,7 +83,8 @@ def score(
     accepted  true or false, by the threshold or by --alpha
     score     decision + threshold
     p_value   the share of good rows that are no more normal
-    reasons   of a rejected row, what pushes it out: COLUMN=CELL (PART)
+    reasons   of a rejected row, what pushes it out: COLUMN=CELL, nearest rows VALUE (PART);
+              then how the row is far
 
     The table is read a few megabytes at a time, so it may be larger than memory. "-" is the standard input.
 

@@ -169,8 +169,9 @@ def no_direction_warning(detector: Any) -> str:
 class ConformalDetector(OutlierMixin, Wrapping):
     """Any detector, with p-values and a threshold at a false-alarm rate of your choice.
 
-    `predict` rejects a sample if its conformal p-value is at most alpha. A new positive from the distribution of the
-    training samples is rejected with probability at most alpha, for any data and model.
+    `predict` rejects a sample if its conformal p-value is at most alpha. If samples are exchangeable, a new positive is
+    rejected with probability at most alpha, on average over calibration sets, whatever the model is. Half of the
+    samples calibrate, and are not learned; with fewer than 1/alpha - 1 of these nothing is rejected.
 
     Parameters
     ----------

@@ -56,9 +56,9 @@ class OneClassSlabSVM(SupportVectorDetector):
     calibration : {"auto", "held-out", "training"}, default="auto"
         Which scores set the planes. "auto" takes quantiles of scores of rows that the model has not learned
         (`calibration_scores_`): it then accepts a share of *new* positives near 1 - nu_lower - nu_upper. Up to 2,000
-        distinct rows each is left out, by itself or with its group. Of more rows 1,000 are held out, or a tenth if that
-        is more. "held-out" holds as many out of any number of rows, but half at most. "training" takes quantiles of the
-        training scores, as in the paper.
+        distinct rows each is left out, by itself or with its group. Of up to 3,000 rows 2,000 are learned. Of more,
+        1,000 are held out, or a tenth if that is more. "held-out" holds as many out of any number of rows, but half at
+        most. "training" takes quantiles of the training scores, as in the paper.
     tol : float > 0, default=1e-3
         The duality gap to reach, relative to the objective.
     max_iter : int, default=-1

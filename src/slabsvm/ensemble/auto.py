@@ -49,15 +49,17 @@ Progress = Callable[[int, int, float], None]
 
 @parameters
 class AutoDetector(Detector):
-    """Detector without a parameter to choose: how near the nearest rows are, in two views of the features.
+    """Detector whose defaults need no tuning: how near the nearest rows are, in two views of the features.
 
     The views are the standardised features and their normal scores (`NormalScores`). In each, one query of the nearest
     learned rows is read three times: the distance of the nearest; the mean distance of the 20 nearest; and the local
     ratio, which is the mean distance of the 5 nearest over that of the 10 nearest from their own 10 nearest. Each
-    reading has a p-value among those of the training rows, each without itself; minus the logarithm of that is its
-    surprise. The score is minus the mean surprise, in which ratios count half: 0 is the most normal, -1 is usual, and
-    rows are rejected from some -2 on, by a threshold that keeps the recall. docs/results/tabular.md has the
-    measurements.
+    reading has a p-value among those of the training rows, each without itself. The reading's surprise is minus the
+    logarithm of its p-value. The score is minus the mean surprise, in which ratios count half: 0 is the most normal, -1
+    is usual, and at recall .9 rows below some -2 are rejected. docs/results/tabular.md has the measurements.
+
+    The fitted model holds all learned rows, and so do its files. A prediction takes some five times as long as that of
+    kNN. Groups are taken up to max_rows rows.
 
     Sparse rows are one view, as they are. A change in a feature that is constant in training is far out.
 
@@ -67,18 +69,19 @@ class AutoDetector(Detector):
         The share of new positives to accept. A smaller recall rejects more outliers.
     calibration : {"auto", "held-out", "training"}, default="auto"
         Which scores set the threshold. "auto" takes those of all rows, each without itself. "held-out" does not learn
-        1,000 of the rows, a tenth if that is more, half if that is fewer, and takes their scores. Of more than max_rows
-        rows either takes those that were not drawn. With "training", the scores of learned rows, the recall of new rows
-        is smaller than asked for.
+        1,000 of the rows, a tenth if that is more, half if that is fewer, and takes their scores. Beyond max_rows both
+        take the scores of the rows that were not drawn. With "training", the scores of learned rows, the recall of new
+        rows is smaller than asked for.
     max_rows : int or None, default=40000
-        The number of rows to learn; None is no limit. Of n rows, if these are more, max_rows^2 / n are drawn and
-        learned, or 10,000 (max_rows, if that is less). All others are scored and set the threshold, in two passes over
-        arrays, memory maps and CSR matrices in place, and over Dask arrays on their workers
-        (docs/results/large-data.md). 40,000 rows of 10 features take 10 seconds on two cores.
+        The number of rows to learn; None is no limit. Of n > max_rows rows it draws and learns max_rows^2 / n, but at
+        least min(10,000, max_rows). All others are scored and set the threshold, in two passes over arrays, memory maps
+        and CSR matrices in place, and over Dask arrays on their workers (docs/results/large-data.md). 40,000 rows of 10
+        features take 10 seconds on two cores.
     classifier : classifier of scikit-learn, default=None
         It separates known outliers from positives, if `fit` gets any. It needs decision_function or predict_proba. It
         learns normal scores (sparse rows as they are), of 2,000 rows at most. Both classes have the same total weight
-        if its fit takes sample_weight. None is 100 extra trees. It has 3k / (5k + 4) of the sum for k known outliers.
+        if its fit takes sample_weight. None is 100 extra trees. With k known outliers, the classifier's weight in the
+        score is 3k / (5k + 4).
     random_state : int, RandomState or None, default=0
         The seed that draws rows, and of the trees.
     progress : callable, bool or None, default=None

@@ -86,10 +86,11 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     Notes
     -----
-    P(no model accepts x) <= P(its own model rejects x) <= alpha for a new sample of a known class. alpha does not bound
-    how often a sample is misclassified because another class's model finds it more normal, nor how often an unknown
-    sample is accepted. With a classifier, P(x is unknown) <= alpha for a new sample of the known classes in the shares
-    of training: on average over classes, not for each.
+    P(no model accepts x) <= P(its own model rejects x) <= alpha for a new sample of a class with 1/alpha - 1
+    calibration samples or more; of a class with only n it is up to 1/(n + 1). alpha does not bound how often a sample
+    is misclassified because another class's model finds it more normal, nor how often an unknown sample is accepted.
+    With a classifier, P(x is unknown) <= alpha for a new sample of the known classes in the shares of training: on
+    average over classes, not for each.
 
     scikit-learn expects predict = argmax of decision_function. This holds wherever the answer is a class. With two
     classes decision_function is the difference of the two models' decisions; `decisions` has a column for each.

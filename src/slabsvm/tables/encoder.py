@@ -36,10 +36,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     a value are left out. `planned` shows how each column is taken.
 
     One more coordinate is 0 for every training row. It marks unseen values: a new category, a new value in a constant
-    column, or an empty cell in a column that had none. With k of these it is sqrt(n k): each counts as a category that
-    one row in n + 1 has, in units of its standard deviation, and is as far away as such a training row. (Linear and
-    additive kernels give the coordinate no weight. The folds of `AutoDetector` below 400 rows take a category that only
-    left-out rows have for a change of 1, not of sqrt(n).)
+    column, or an empty cell in a column that had none. A row with k unseen values has sqrt(n k), with n the number of
+    learned rows: one unseen value is sqrt(n) standard deviations away, as the category of one row in n + 1 is. (Linear
+    and additive kernels give the coordinate no weight. The folds of `AutoDetector` below 400 rows take a category that
+    only left-out rows have for a change of 1, not of sqrt(n).)
 
     Columns are found by name. Their order does not matter, and extra columns are left out.
 
