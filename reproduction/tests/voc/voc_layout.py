@@ -79,8 +79,8 @@ class Layout:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def list(self, name: str, text: str) -> None:
+    def list(self, name: str, text: str, encoding: str = "utf-8") -> None:
         """Write an image set."""
         path = self.root / "ImageSets" / "Main" / f"{name}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding=encoding)
