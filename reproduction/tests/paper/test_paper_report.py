@@ -21,6 +21,9 @@ from slabsvm_reproduction.toy import report as toy_report
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc import reading as voc_reading
 
+# What figures of the small toy fit.
+pytestmark = pytest.mark.filterwarnings("ignore:.* of the training samples are support vectors")
+
 LETTERS = Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data")
 
 
@@ -109,13 +112,10 @@ def test_data_in_vocs_layout_that_are_not_voc_are_no_table_two(tmp_path, monkeyp
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_toy")
 @pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
 def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "LETTERS", ("A", "I"))
-    monkeypatch.setattr(toy, "DRAWS", range(2))
-    monkeypatch.setattr(toy, "SHAPES", {"round": toy.SHAPES["round"]})
-    for module in (toy, toy_report):
-        monkeypatch.setattr(module, "READINGS", toy.READINGS[:1])
 
     def run() -> str:
         arguments = ["reproduce", "paper", "--no-voc", "--output", str(tmp_path), "--jobs", "2", "--data", str(LETTERS)]
