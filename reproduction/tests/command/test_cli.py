@@ -421,8 +421,8 @@ def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
-def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "LETTERS", ("A", "I", "Z"))
+def test_reproduce_letter_on_two_letters_draws_and_tells_everything(tmp_path, monkeypatch):
+    monkeypatch.setattr(paper, "LETTERS", ("A", "I"))
     monkeypatch.setattr(paper, "PLANES_GAMMAS", (1.0, 16.0))
     for experiment, figures in (
         ("letter", ["letter-training-heat-maps.png", "letter-training-medians.png"]),
@@ -436,7 +436,5 @@ def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, 
     report = (tmp_path / "letter-training.md").read_text()
     assert report.count("| OCSSVM |") == 1 + 5
     assert not re.search(r"unknown|\?", report)
-    lines = [
-        len((tmp_path / f"letter-training-{name}.csv").read_text().splitlines()) for name in ("conventions", "ours")
-    ]
-    assert lines == [1 + 3 * len(table_one.CONVENTIONS), 1 + 3 * 10]
+    for name, count in (("conventions", len(table_one.CONVENTIONS)), ("ours", 10)):
+        assert len((tmp_path / f"letter-training-{name}.csv").read_text().splitlines()) == 1 + 2 * count
