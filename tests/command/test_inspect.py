@@ -96,17 +96,6 @@ class TestInspect:
             assert result.exit_code == 1
             assert "loop" in result.stderr
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("detector", ["calibrated", "kernel-density"])
-    def test_other_detectors_have_pages_and_facts(self, run, ready, detector):
-        run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--detector", detector, "--recall", ".8")
-        result = run("inspect", "m.skops", "--html", "m.html")
-        assert result.exit_code == 0, result.output
-        assert "Parameters that are not the default: " in result.stdout
-        assert "not the default: none" not in result.stdout
-        assert "<svg" in Path("m.html").read_text()
-        assert json.loads(run("inspect", "m.skops", "--json").stdout)["parts"]
-
     def test_a_warning_of_the_fit_is_kept_and_said(self, run):
         table = pd.DataFrame({"a": np.repeat([0.0, 1.0], 30), "b": np.repeat([1.0, 0.0], 30)})
         table.to_csv("t.csv", index=False)
