@@ -154,24 +154,17 @@ class TestKnownOutliers:
     @pytest.mark.parametrize(
         ("change", "text"),
         [
-            (
-                lambda table: table.drop(columns="width"),
-                "bad.csv: Column 'width': the table has no column of this name",
-            ),
-            (lambda table: table.rename(columns={"width": "Width"}), "Is it 'Width'?"),
-            (
-                lambda table: table.assign(weight="heavy"),
-                "bad.csv: Row 1 (line 2), column 'weight': 'heavy' stands where",
-            ),
+            (lambda table: table.rename(columns={"width": "Width"}), "bad.csv: Column 'width': .* Is it 'Width'?"),
+            (lambda table: table.assign(weight="heavy"), r"bad.csv: Row 1 \(line 2\), column 'weight': 'heavy' stands"),
             (lambda table: table[:0], "bad.csv: it has a header and no rows"),
         ],
-        ids=["absent", "misspelt", "of texts", "no rows"],
+        ids=["misspelt", "of texts", "no rows"],
     )
     def test_of_other_columns_are_refused(self, run, ready, bad, change, text):
         change(bad.drop(columns="note")).to_csv("bad.csv", index=False)
         result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.skops", "--drop", "note")
         assert result.exit_code == 1
-        assert text in result.stderr
+        assert re.search(text, result.stderr)
         assert not Path("m.skops").exists()
 
     @pytest.mark.parametrize("detector", [name for name in fit_command.DETECTORS if name != "auto"])
@@ -239,8 +232,6 @@ class TestScore:
         found = scored(run("score", ready / "model.skops", ready / "new.csv", "--alpha", ".3"))
         assert found["accepted"].tolist() == (found["p_value"] > 0.3).tolist()
         assert found["accepted"].mean() < 0.85
-
-    def test_an_alpha_below_all_p_values_rejects_nothing_and_says_so(self, run, ready):
         result = run("score", ready / "model.skops", ready / "new.csv", "--alpha", "1e-4")
         assert scored(result)["accepted"].all()
         assert "--alpha 0.0001 rejects no row, since no p-value of this model is below" in result.stderr
@@ -261,12 +252,8 @@ class TestScore:
         assert [line["accepted"] for line in lines] == expected["accepted"].tolist()
         assert [line["reasons"] == [] for line in lines] == expected["accepted"].tolist()
         first = lines[2]["reasons"][0]
-        assert (first["column"], first["cell"], first["how"], first["nearest_rows"]) == (
-            "finish",
-            "violet",
-            "never seen",
-            None,
-        )
+        expected = {"column": "finish", "cell": "violet", "how": "never seen", "nearest_rows": None}
+        assert expected.items() <= first.items()
         assert lines[1]["reasons"][0]["nearest_rows"] == pytest.approx(50, abs=20)
         assert "far from all rows" in lines[1]["outlier_to"]
         assert all(len(line["reasons"]) <= 2 for line in lines)

@@ -10,6 +10,7 @@ from rich.console import Console
 from slabsvm_reproduction.report import markup
 from slabsvm_reproduction.report.page import page
 from slabsvm_reproduction.report.parts import BEST, Grid, Picture, Prose, Report
+from slabsvm_reproduction.run import terminal
 
 HOSTILE = ["<script>alert(1)</script>", "a|b", "a\\|b", "`a|b`", "``<b>`", "```<b>`", "\\`<b>`", "a`<i>b", "&lt;b&gt;"]
 HOSTILE += ["*a* **b** _c_ __d__ ~~e~~", "[click](http://example.org) ![seen](http://example.org/x.png)"]
@@ -75,11 +76,13 @@ class TestAName:
         if "`" not in name:
             assert " ".join(name.split()) in " ".join(found.text.split())
 
-    def test_stands_on_the_terminal_as_it_is(self, name):
+    def test_stands_on_the_terminal_as_it_is(self, name, capsys):
         console = Console(width=200)
         with console.capture() as shown:
             console.print(Grid("t", [name], [[name]]).terminal())
         assert shown.get().count(name.splitlines()[0]) == 2
+        terminal.tell([name])
+        assert name.splitlines()[0] in capsys.readouterr().out
 
 
 def test_words_of_the_house_keep_their_code():
