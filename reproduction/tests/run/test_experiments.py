@@ -16,6 +16,7 @@ import pytest
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
 import slabsvm
+from places import LETTERS, needs_letters
 from slabsvm_reproduction.demo import digits
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import report as letter_report
@@ -38,17 +39,6 @@ def square(cell: Square) -> dict[str, int]:
 
 SQUARES = [Square(number) for number in range(12)]
 EXPECTED = [{"number": n, "version": "1", "square": n**2} for n in range(12)]
-
-
-def letter_file() -> Path | None:
-    folder = os.environ.get("SLABSVM_DATA")
-    path = Path(folder) / "letter" / "letter-recognition.data" if folder else None
-    return path if path and path.is_file() else None
-
-
-needs_letter = pytest.mark.skipif(
-    letter_file() is None, reason="SLABSVM_DATA names no folder with letter/letter-recognition.data"
-)
 
 
 def test_counts_give_the_matthews_correlation_of_scikit_learn():
@@ -222,14 +212,14 @@ def test_the_digits_are_split_alike_each_time_and_gamma_sees_only_the_training_h
 
 
 @pytest.mark.slow
-@needs_letter
+@needs_letters
 def test_the_130_letter_cells_agree_with_the_reference(tmp_path):
-    reference_file = letter_file().parents[2] / "reference" / "letter_ocssvm.csv"
+    reference_file = LETTERS.parents[2] / "reference" / "letter_ocssvm.csv"
     if not reference_file.is_file():
         pytest.skip("there is no reference/letter_ocssvm.csv beside the folder that SLABSVM_DATA names")
     with reference_file.open() as file:
         reference = {(row["kernel"], row["letter"]): row for row in csv.DictReader(file)}
-    letters = load_letters(letter_file())
+    letters = load_letters(LETTERS)
     cells = [cell for cell in table_one.table_cells(letters) if cell.method == "OCSSVM"]
     records = protocol.run(cells, paper.letter_measure(letters), tmp_path / "j", n_jobs=2)
     assert len(records) == len(reference) == 130

@@ -12,8 +12,9 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from PIL import Image
 from skimage.feature import hog
-from voc_layout import SQUARE, Layout, boxed, described, pattern, real
+from voc_layout import SQUARE, Layout, boxed, described, pattern
 
+from places import real
 from slabsvm.data.files import open_regular
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc import hog as features

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from sklearn.base import clone
-from voc_layout import Layout, boxed, pattern, real
+from voc_layout import Layout, boxed, pattern
 
+from places import real
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
 from slabsvm.command.group import slabsvm as main
 from slabsvm.kernels import NAMED

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
-from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern, real, refused, stems
+from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern, refused, stems
 
+from places import linked, piped, real
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.voc.data import ACCEPTED, VOC_PAGE, VOCData, read_voc
 
@@ -148,23 +149,10 @@ def annotated(layout: Layout, suffix: str = "jpg") -> Path:
     return layout.images / f"bad.{suffix}"
 
 
-def make_pipe(path):
-    if not hasattr(os, "mkfifo"):
-        pytest.skip("no named pipes here")
-    os.mkfifo(path)
-
-
-def link(path, target):
-    try:
-        path.symlink_to(target)
-    except OSError:
-        pytest.skip("links cannot be made here")
-
-
 def endless(path):
     if not Path("/dev/zero").exists():
         pytest.skip("no device without an end here")
-    path.symlink_to("/dev/zero")
+    linked(path, "/dev/zero")
 
 
 def changed(layout, change):
@@ -260,7 +248,7 @@ DAMAGED = {
         lambda at: pattern().save(annotated(at), format="EPS"),
         r"jpg: it cannot be decoded \(cannot identify image file",
     ),
-    "pipe": (lambda at: make_pipe(annotated(at)), f"jpg: {A_PIPE}"),
+    "pipe": (lambda at: piped(annotated(at)), f"jpg: {A_PIPE}"),
     "device": (lambda at: endless(annotated(at)), r"jpg: it cannot be read \(it is a device, not a regular file\)"),
     "larger than memory": (
         lambda at: (at.add("bad", SQUARE), os.truncate(at.images / "bad.jpg", 1 << 40)),
@@ -284,7 +272,7 @@ MISSING = {
     ),
 }
 ANNOTATION = {
-    "pipe": (lambda at: make_pipe(at.annotations / "bad.xml"), rf"bad\.xml: {A_PIPE}"),
+    "pipe": (lambda at: piped(at.annotations / "bad.xml"), rf"bad\.xml: {A_PIPE}"),
     "larger than memory": (
         lambda at: os.truncate(at.add("bad", SQUARE), 1 << 40),
         r"bad\.xml: it cannot be read \(it has 1,099,511\.6 MB, where at most 4\.0 are read\)",
@@ -313,7 +301,7 @@ ANNOTATION = {
         lambda at: copied(at, lambda path, other: shutil.copy(path.parent / other, path)),
         f"{A_COPY}; remove one of them",
     ),
-    "link to another": (lambda at: copied(at, link), A_COPY),
+    "link to another": (lambda at: copied(at, linked), A_COPY),
 }
 LEFT_OUT = [
     *(pytest.param(spoil, "damaged", rf"bad\.{text}", id=name) for name, (spoil, text) in DAMAGED.items()),
@@ -468,7 +456,7 @@ def test_a_list_of_images_that_is_a_pipe_or_endless_is_refused(layout):
     os.truncate(path, 1 << 40)
     refused(r"train\.txt cannot be read \(it has 1,099,511\.6 MB, where at most 64\.0", layout.root)
     path.unlink()
-    make_pipe(path)
+    piped(path)
     refused(r"train\.txt cannot be read \(it is a pipe, not a regular file\)", layout.root)
 
 

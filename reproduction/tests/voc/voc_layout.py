@@ -1,6 +1,5 @@
 """A small data set in VOC's layout, made for a test: images with edges in them, and their annotations."""
 
-import os
 from pathlib import Path
 from zlib import crc32
 
@@ -36,14 +35,6 @@ def pattern(seed: int = 0, size=SIZE, mode="RGB") -> Image.Image:
     rng = np.random.default_rng(seed)
     patches = rng.integers(0, 256, size=(12, 12, 3), dtype=np.uint8)
     return Image.fromarray(patches).resize(size, Image.Resampling.BILINEAR).convert(mode)
-
-
-def real(name: str) -> Path:
-    """The folder of this name among the real data, without which a test is skipped."""
-    folder = Path(os.environ.get("SLABSVM_DATA") or "/nowhere", name)
-    if not folder.is_dir():
-        pytest.skip(f"SLABSVM_DATA names no folder with {name}")
-    return folder
 
 
 def refused(match: str, place: Path, **how: object) -> str:
