@@ -55,12 +55,14 @@ def test_counts_give_the_matthews_correlation_of_scikit_learn():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_records_come_in_the_order_of_the_cells(tmp_path, n_jobs):
+def test_records_come_in_the_order_of_the_cells_and_none_is_computed_twice(tmp_path, n_jobs):
     steps = []
     journal = tmp_path / "new" / "journal"
     assert protocol.run(SQUARES, square, journal, n_jobs=n_jobs, advance=lambda: steps.append(1)) == EXPECTED
     assert len(steps) == len(SQUARES)
     assert protocol.run(SQUARES, pytest.fail, journal) == EXPECTED
+    # Records of another version are not taken for these.
+    assert protocol.run([Square(0, version="2")], square, journal)[0]["version"] == "2"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows knows no such signals")
