@@ -136,7 +136,7 @@ def deep(content: bytes, rng: np.random.Generator) -> bytes:
     members = read(content)
     text = members[SCHEMA]
     n = int(rng.integers(10, 10**5))
-    texts = (b"[" * n, b"[" * n + b"]" * n, text[: int(rng.integers(len(text)))], b"[" + b"[]," * 10**6 + b"[]]")
+    texts = (b"[" * n, b"[" * n + b"]" * n, text[: int(rng.integers(len(text)))], b"[" + b"[]," * 10**5 + b"[]]")
     texts += (text.replace(b'"null"', b'{"a": [' * 300 + b"]}" * 300, 1), text.replace(b"1", b"9" * 5000, 1))
     texts += (text.replace(b'"protocol": ', b'"protocol": -'),)
     return written({**members, SCHEMA: texts[rng.integers(len(texts))]})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slabsvm import OneClassSlabSVM
-from slabsvm_reproduction.interior_point import Problem, _Iterate, _reach, interior_point
+from slabsvm_reproduction.interior_point import Problem, interior_point
 
 M = 80
 X = np.random.default_rng(0).normal(size=(M, 3))
@@ -16,13 +16,6 @@ PROBLEMS = {
     "planes apart": Problem.slab(M, 0.3, 0.1, 2 / 3),
     "weights": Problem(np.array([1.0, -1.0]), np.stack([SHARES / 0.2, SHARES]), np.array([1.0, 0.2]), np.zeros(M)),
 }
-
-
-def test_a_step_reaches_to_the_first_bound_and_no_farther_than_all_of_the_way():
-    value = np.array([1.0, 2.0, 3.0])
-    assert _reach((value, np.array([1.0, 0.0, 2.0]))) == 1.0
-    assert _reach((value, np.array([-2.0, -8.0, -4.0]))) == 0.25
-    assert _reach((value, np.array([-2.0, 0.0, 0.0])), (value, np.array([0.0, 0.0, -30.0]))) == 0.1
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -40,18 +33,6 @@ def test_steps_are_few_whatever_the_scale_and_the_gap_is_true(name, scale):
     off = np.maximum(problem.signs[:, None] * (found.offsets[:, None] - scores), 0.0)
     primal = beta @ scores + (problem.upper_bounds * off).sum() - problem.signs @ (found.offsets * problem.totals)
     assert primal == pytest.approx(found.gap, abs=1e-13 * found.objective)
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_every_iterate_is_inside(name):
-    problem = PROBLEMS[name]
-    iterate = _Iterate(K, problem)
-    for _ in range(8):
-        for each in (iterate.v, iterate.u, iterate.z, iterate.y):
-            assert (each > 0).all()
-        np.testing.assert_allclose(iterate.v.sum(axis=1), problem.totals)
-        np.testing.assert_allclose(iterate.v + iterate.u, problem.upper_bounds)
-        assert iterate.step()
 
 
 def test_the_package_finds_the_same_slab():

@@ -74,17 +74,27 @@ class TestFit:
         )
 
     @pytest.mark.parametrize("detector", fit_command.DETECTORS)
-    def test_each_detector_scores_rejects_and_gives_reasons(self, run, ready, detector):
-        result = run("fit", ready / "good.csv", "-o", "m.skops", "--id", "serial", "--detector", detector)
+    def test_each_detector_scores_rejects_gives_reasons_and_has_pages(self, run, ready, detector):
+        words = ("--id", "serial", "--detector", detector, "--recall", ".87")
+        result = run("fit", ready / "good.csv", "-o", "m.skops", *words)
         assert result.exit_code == 0
         held = "its support vectors" if detector in ("slab", "one-class-svm", "svdd") else "those that were learned"
         assert f"It holds rows of the table: {held}.\n" in result.stdout
         assert result.stdout.endswith("1 of 7 columns is not learned: serial (names the rows).\n")
-        found = scored(run("score", "m.skops", ready / "new.csv"))
+        result = run("score", "m.skops", ready / "new.csv", "--html", "r.html")
+        found = scored(result)
         assert not found["accepted"][1:5].any()
         assert found["accepted"][5:].mean() > 0.7
         assert found["p_value"].between(0, 1, inclusive="right").all()
         assert found["reasons"][2].startswith("finish=violet (")
+        page = Path("r.html").read_text()
+        assert f"{(~found['accepted']).sum()} of 60 rows are rejected" in page
+        assert "<ul><li>" in page
+        result = run("inspect", "m.skops", "--html", "m.html")
+        assert result.exit_code == 0, result.output
+        assert re.search("Parameters that are not the default: (?!none)", result.stdout)
+        assert "<svg" in Path("m.html").read_text()
+        assert json.loads(run("inspect", "m.skops", "--json").stdout)["parts"]
 
     @pytest.mark.slow
     def test_as_json(self, run, ready):
@@ -144,24 +154,17 @@ class TestKnownOutliers:
     @pytest.mark.parametrize(
         ("change", "text"),
         [
-            (
-                lambda table: table.drop(columns="width"),
-                "bad.csv: Column 'width': the table has no column of this name",
-            ),
-            (lambda table: table.rename(columns={"width": "Width"}), "Is it 'Width'?"),
-            (
-                lambda table: table.assign(weight="heavy"),
-                "bad.csv: Row 1 (line 2), column 'weight': 'heavy' stands where",
-            ),
+            (lambda table: table.rename(columns={"width": "Width"}), "bad.csv: Column 'width': .* Is it 'Width'?"),
+            (lambda table: table.assign(weight="heavy"), r"bad.csv: Row 1 \(line 2\), column 'weight': 'heavy' stands"),
             (lambda table: table[:0], "bad.csv: it has a header and no rows"),
         ],
-        ids=["absent", "misspelt", "of texts", "no rows"],
+        ids=["misspelt", "of texts", "no rows"],
     )
     def test_of_other_columns_are_refused(self, run, ready, bad, change, text):
         change(bad.drop(columns="note")).to_csv("bad.csv", index=False)
         result = run("fit", ready / "good.csv", "--outliers", "bad.csv", "-o", "m.skops", "--drop", "note")
         assert result.exit_code == 1
-        assert text in result.stderr
+        assert re.search(text, result.stderr)
         assert not Path("m.skops").exists()
 
     @pytest.mark.parametrize("detector", [name for name in fit_command.DETECTORS if name != "auto"])
@@ -229,8 +232,6 @@ class TestScore:
         found = scored(run("score", ready / "model.skops", ready / "new.csv", "--alpha", ".3"))
         assert found["accepted"].tolist() == (found["p_value"] > 0.3).tolist()
         assert found["accepted"].mean() < 0.85
-
-    def test_an_alpha_below_all_p_values_rejects_nothing_and_says_so(self, run, ready):
         result = run("score", ready / "model.skops", ready / "new.csv", "--alpha", "1e-4")
         assert scored(result)["accepted"].all()
         assert "--alpha 0.0001 rejects no row, since no p-value of this model is below" in result.stderr
@@ -251,12 +252,8 @@ class TestScore:
         assert [line["accepted"] for line in lines] == expected["accepted"].tolist()
         assert [line["reasons"] == [] for line in lines] == expected["accepted"].tolist()
         first = lines[2]["reasons"][0]
-        assert (first["column"], first["cell"], first["how"], first["nearest_rows"]) == (
-            "finish",
-            "violet",
-            "never seen",
-            None,
-        )
+        expected = {"column": "finish", "cell": "violet", "how": "never seen", "nearest_rows": None}
+        assert expected.items() <= first.items()
         assert lines[1]["reasons"][0]["nearest_rows"] == pytest.approx(50, abs=20)
         assert "far from all rows" in lines[1]["outlier_to"]
         assert all(len(line["reasons"]) <= 2 for line in lines)
@@ -371,17 +368,6 @@ def test_parquet_is_scored_as_csv_is(run, ready):
 
 
 NAMES = ["007", "NA", "None", "nan", "null", "", "9007199254740993", "1e5", "=1+1", '"a", b', " c "]
-
-
-def test_another_decimal_mark_of_a_new_table_is_said(run):
-    good = "".join(f"{n}.{n % 10}5,{n % 7}.5 kg\n" for n in range(100))
-    Path("good.csv").write_text("a,b\n" + good)
-    Path("new.csv").write_text("a;b\n" + good.replace(",", ";").replace(".", ","))
-    assert run("fit", "good.csv", "-o", "m.skops").exit_code == 0
-    assert run("score", "m.skops", "good.csv", "-o", "one.csv").exit_code == 0
-    result = run("score", "m.skops", "new.csv", "-o", "two.csv", "--decimal", ",")
-    assert result.exit_code == 0, result.output
-    assert pd.read_csv("two.csv")["p_value"].equals(pd.read_csv("one.csv")["p_value"])
 
 
 def test_names_of_rows_stay_as_they_are(run, ready):

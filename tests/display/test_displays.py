@@ -57,9 +57,7 @@ def test_calibration_is_the_share_accepted_at_each_rate(X):
     for promised, measured in zip(display.promised[::20], display.measured[::20], strict=True):
         assert measured == pytest.approx((model.p_values(X[80:]) > 1.0 - promised + 1e-12).mean(), abs=1e-9)
     assert np.array_equal(display.line_.get_ydata(), display.measured)
-    assert labels(display.ax_) == ["95% of kept promises", "ConformalDetector: 40 new positives"]
-    both = CalibrationDisplay.from_estimator(AutoDetector().fit(X[:80]), X[80:], name="average", ax=display.ax_)
-    assert labels(both.ax_)[-1] == "average: 40 new positives"
+    assert labels(display.ax_)[-1] == "ConformalDetector: 40 new positives"
     with pytest.raises(ValueError, match=r"OneClassSVM has no p_values.* ConformalDetector"):
         CalibrationDisplay.from_estimator(OneClassSVM().fit(X), X)
     with pytest.raises(ValueError, match="between 0 and 1, at least one"):
@@ -95,8 +93,6 @@ def test_displays_look_into_pipelines_and_searches(X):
     display = CalibrationDisplay.from_estimator(calibrated, X[80:])
     by_hand = CalibrationDisplay.from_estimator(calibrated[-1], calibrated[0].transform(X[80:]))
     assert np.array_equal(display.measured, by_hand.measured)
-    assert labels(display.ax_) == labels(by_hand.ax_)
-    assert labels(display.ax_)[-1].startswith("ConformalDetector")
     with pytest.raises(ValueError, match="OneClassSlabSVM has no p_values"):
         CalibrationDisplay.from_estimator(search, X[:, :2])
 
@@ -150,9 +146,6 @@ def test_pyplot_saves_and_shows_what_was_drawn_last(X, tmp_path, name):
     assert plt.gcf() is figure
     plt.savefig(tmp_path / "drawn.png")
     assert plt.imread(tmp_path / "drawn.png").std() > 0.01
-    # Nothing is cut off at the sides.
-    boxes = [axes.get_tightbbox() for axes in figure.axes] + [each.get_window_extent() for each in figure.legends]
-    assert figure.bbox.x0 <= min(box.x0 for box in boxes) <= max(box.x1 for box in boxes) <= figure.bbox.x1
     plt.close()
     assert not plt.get_fignums()
 

@@ -8,6 +8,7 @@ import struct
 import tracemalloc
 import zipfile
 from contextlib import suppress
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -15,8 +16,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from damage import ACCIDENTS, MALICE, SCHEMA, cut, edited, flipped, read, written
-from processes import python
+from damage import ACCIDENTS, MALICE, SCHEMA, edited, read, written
 from slabsvm import AutoDetector, ConformalDetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.files import ModelFileError, load, save
 
@@ -59,13 +59,17 @@ def judged(content, decisions, path, *, alike):
     return ""
 
 
+# Of each model's file, where they are not 8: of what happens most, more.
+DRAWS = {"bits flipped": 75, "cut short": 10}
+
+
 @pytest.mark.parametrize("damage", [*ACCIDENTS, *MALICE])
 def test_a_damaged_file_is_refused_or_harmless(damage, saved, tmp_path):
     rng = np.random.default_rng([ord(letter) for letter in damage])
     make = (ACCIDENTS | MALICE)[damage]
     refusals = [
         judged(make(content, rng), decisions, tmp_path / "damaged", alike=damage in ACCIDENTS)
-        for _ in range(8)
+        for _ in range(DRAWS.get(damage, 8))
         for content, decisions in saved.values()
     ]
     texts = [text for text in refusals if text]
@@ -75,15 +79,6 @@ def test_a_damaged_file_is_refused_or_harmless(damage, saved, tmp_path):
     least = {"strange numbers in arrays": 0.0, "strange values in the schema": 0.1}.get(damage, 0.4)
     assert len(texts) >= least * len(refusals)
     assert os.listdir(tmp_path) == ["damaged"]
-
-
-@pytest.mark.slow
-def test_300_flips_and_40_cuts_are_refused_or_change_nothing(saved, tmp_path):
-    content, decisions = saved["rbf"]
-    rng = np.random.default_rng(0)
-    damaged = [flipped(content, rng) for _ in range(300)] + [cut(content, rng) for _ in range(40)]
-    refused = [judged(one, decisions, tmp_path / "damaged", alike=True) for one in damaged]
-    assert sum(map(bool, refused)) > 300
 
 
 @pytest.fixture
@@ -173,27 +168,6 @@ def test_what_a_schema_names_is_refused(change, text, members, tmp_path, monkeyp
         load(tmp_path / "file")
 
 
-LOOKED_AT = """
-import sys, tempfile
-from slabsvm.files import ModelFileError, load
-load(sys.argv[2])
-before = set(sys.modules)
-try:
-    load(sys.argv[1])
-except ModelFileError as error:
-    print(error)
-print(sorted(set(sys.modules) - before))
-"""
-
-
-def test_what_a_foreign_file_names_is_not_imported(members, tmp_path):
-    (tmp_path / "file").write_bytes(edited(members, named("antigravity", "fly", "FunctionNode")))
-    (tmp_path / "good").write_bytes(written(members))
-    said, modules = python(LOOKED_AT, tmp_path / "file", tmp_path / "good").stdout.splitlines()
-    assert "trusted=['antigravity.fly']" in said
-    assert modules == "[]"
-
-
 def test_sizes_are_compared_before_anything_is_allocated(members, tmp_path):
     path = tmp_path / "file"
     name = next(name for name, content in members.items() if b"'shape': (40,)" in content)
@@ -217,12 +191,15 @@ def traced(content, path):
     return str(caught.value), peak
 
 
-def test_what_unpacks_to_a_hundred_times_its_size_is_refused_unread(members, tmp_path):
-    zeros = io.BytesIO()
-    np.save(zeros, np.zeros(4_000_000))
-    text, peak = traced(written({**members, "more.npy": zeros.getvalue()}, compressed=True), tmp_path / "file")
-    assert "more.npy would unpack to more than 100 times its size in the file" in text
-    assert peak < 4e6
+def test_what_unpacks_to_a_hundred_times_its_size_is_refused_unread_also_in_a_sparse_matrix(members, saved, tmp_path):
+    np.save(zeros := io.BytesIO(), np.zeros(4_000_000))
+    packed, sparse = written({"more.npy": zeros.getvalue()}, compressed=True), read(saved["sparse"][0])
+    name = next(name for name in sparse if name.endswith(".npz"))
+    plain = written({**members, "more.npy": zeros.getvalue()}, compressed=True)
+    for content in (plain, written({**sparse, name: packed})):
+        text, peak = traced(content, tmp_path / "file")
+        assert "more.npy would unpack to more than 100 times its size in the file" in text
+        assert peak < 4e6
 
 
 def test_a_member_that_unpacks_to_more_than_it_claims_is_refused(members, tmp_path):
@@ -233,18 +210,6 @@ def test_a_member_that_unpacks_to_more_than_it_claims_is_refused(members, tmp_pa
     text, peak = traced(bytes(content), tmp_path / "file")
     assert "more.bin does not have the 100 bytes it claims" in text or "Bad CRC-32 for file 'more.bin'" in text
     assert peak < 8e6
-
-
-def test_a_packed_archive_of_a_sparse_matrix_is_examined_too(saved, tmp_path):
-    members = read(saved["sparse"][0])
-    name = next(name for name in members if name.endswith(".npz"))
-    with zipfile.ZipFile(inner := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
-        zeros = io.BytesIO()
-        np.save(zeros, np.zeros(4_000_000))
-        archive.writestr("data.npy", zeros.getvalue())
-    text, peak = traced(written({**members, name: inner.getvalue()}), tmp_path / "file")
-    assert "data.npy would unpack to more than 100 times" in text
-    assert peak < 4e6
 
 
 def test_indices_of_a_sparse_matrix_lead_nowhere_else(saved, tmp_path):
@@ -258,7 +223,7 @@ def test_indices_of_a_sparse_matrix_lead_nowhere_else(saved, tmp_path):
 
 
 def test_a_tree_that_leads_round_a_circle_ends(saved, tmp_path):
-    model = AutoDetector().fit(X, known_outliers=X[:5] + 9.0)
+    model = deepcopy(MODELS["known outliers"])
     trees = model.model_.combination.known.classifier.trees_
     trees.left[:] = trees.right[:] = 0
     save(model, tmp_path / "file")

@@ -23,6 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PowerTransformer, StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree._tree import Tree
 
 import slabsvm
 from processes import python
@@ -282,18 +283,12 @@ def test_what_is_not_trusted_is_named_and_loaded_where_it_is_trusted(make, trust
     save(model, path)
     with pytest.raises(ModelFileError, match=rf"holds what is not trusted.*trusted={re.escape(str(trusted))}\)"):
         load(path)
-    loaded = load(path, trusted=trusted)
+    # A type may be given in place of its name.
+    loaded = load(path, trusted=[Tree if name.endswith(".Tree") else name for name in trusted])
     if hasattr(model, "predict") and hasattr(model, "n_features_in_"):
         np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
     with pytest.raises(ModelFileError, match=trusted[0]):
         load(path, trusted=trusted[1:])
-
-
-def test_a_type_may_be_given_in_place_of_its_name(path):
-    save(RandomForestClassifier(3).fit(X, LABELS), path)
-    from sklearn.tree._tree import Tree
-
-    assert load(path, trusted=[Tree]).n_features_in_ == 4
 
 
 def test_another_minor_version_is_refused(path, monkeypatch):

@@ -27,11 +27,6 @@ def test_cancelled_calls_are_made_anew(cancelled):
     assert parallel(calls, 1) == [("a", 3), ("b", 4), ("c", 5)]
 
 
-def test_calls_that_are_cancelled_at_every_try_end(cancelled):
-    with pytest.raises(CancelledError, match="lost dependencies"):
-        parallel([delayed(cancelled)(3, "a")], 1)
-
-
 def test_other_errors_are_not_tried_again():
     made = []
 
@@ -42,3 +37,8 @@ def test_other_errors_are_not_tried_again():
     with pytest.raises(ValueError, match="once"):
         parallel([delayed(call)()], 1)
     assert len(made) == 1
+
+
+def test_calls_that_are_cancelled_at_every_try_end(cancelled):
+    with pytest.raises(CancelledError, match="lost dependencies"):
+        parallel([delayed(cancelled)(3, "a")], 1)

@@ -56,7 +56,7 @@ MODELS += [KernelPCADetector(n_components=2, calibration="training"), KernelDens
 def test_the_number_of_threads_of_blas_does_not_matter_to_the_last_bit(model):
     # At gamma 3 all 1100 samples are free: a face that is factored in float32. All components of kernel PCA take m^3
     # operations, in which BLAS's threads would show at any size.
-    n_samples = 1100 if hasattr(model, "cache_size") else 500
+    n_samples = 1100 if hasattr(model, "cache_size") else 300
     X = np.random.default_rng(4).normal(3.0, 1.0, (n_samples, 7))
     if getattr(model, "kernel", None) == "precomputed":
         X = (1.0 + np.abs(X[:, None] - X[None]).sum(axis=2)) ** -1.0

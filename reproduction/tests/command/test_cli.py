@@ -16,21 +16,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from places import needs_letters
 from slabsvm.command import main as start
 from slabsvm.command.group import slabsvm as main
 from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.command import reproduce
 from slabsvm_reproduction.letter import experiment as paper
-from slabsvm_reproduction.letter import table_one
-from slabsvm_reproduction.run import terminal
 from slabsvm_reproduction.run.claim import claimed
 from slabsvm_reproduction.run.journal import Journal
 from slabsvm_reproduction.toy import experiment as toy
-from slabsvm_reproduction.toy import report as toy_report
 from slabsvm_reproduction.tuned import experiment as fair
 
+# What figures of the small toy fit.
+pytestmark = pytest.mark.filterwarnings("ignore:.* of the training samples are support vectors")
+
 EXPERIMENTS = tuple(reproduce.commands)
-LETTERS = Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data")
 
 
 def run(*arguments: object) -> Result:
@@ -47,10 +47,9 @@ def done(*arguments: object) -> str:
 def assert_plain_error(result: Result, *parts: str) -> None:
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert "Traceback" not in result.output
     text = " ".join(result.output.split())
-    for part in parts:
-        assert part in text
+    assert "Traceback" not in text
+    assert [part for part in parts if part not in text] == []
 
 
 def assert_one_page(page: str, figures: int) -> None:
@@ -59,15 +58,6 @@ def assert_one_page(page: str, figures: int) -> None:
     assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]*", "", page)
     assert not re.search(r"\{[{%#]", page)
     assert page.count('src="data:image/png;base64,') == figures
-
-
-@pytest.fixture
-def small_toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two draws of one covariance, and no reading but the printed one."""
-    monkeypatch.setattr(toy, "DRAWS", range(2))
-    monkeypatch.setattr(toy, "SHAPES", {"round": toy.SHAPES["round"]})
-    for module in (toy, toy_report):
-        monkeypatch.setattr(module, "READINGS", toy.READINGS[:1])
 
 
 def test_help_and_import_are_light():
@@ -86,13 +76,12 @@ def test_every_command_explains_itself(command):
 
 
 @pytest.mark.slow
-def test_demo_writes_one_page_that_holds_everything(tmp_path):
+def test_demo_writes_one_page_that_holds_everything_without_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = done("demo", "--output", tmp_path / "new" / "folder")
     page = (tmp_path / "new" / "folder" / "digits.html").read_text()
-    shown = {'<section class="card"': 10, '<svg class="density"': 10, '<a href="#digit-': 10}
-    shown |= {"<polygon": 20, "<polyline": 3}
-    assert {mark: page.count(mark) for mark in shown} == shown
-    assert page.count("data:image/png;base64,") >= 30
+    shown = ('<section class="card"', '<svg class="density"', '<a href="#digit-')
+    assert [page.count(mark) for mark in shown] == [10, 10, 10]
     assert_one_page(page, figures=page.count("<img"))
     assert "median" in said
     assert "digits.html" in said
@@ -101,45 +90,14 @@ def test_demo_writes_one_page_that_holds_everything(tmp_path):
 
 
 @pytest.mark.slow
-def test_demo_needs_no_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done("demo", "--output", tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_toy")
-def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(tmp_path, monkeypatch):
-    done("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
-    names = {f"toy.{kind}" for kind in ("jsonl", "csv", "md", "html")}
-    names |= {"toy-epsilon.png", "toy-slabs.png", "toy-distances.png"}
-    assert {path.name for path in tmp_path.iterdir()} == names
-    records = [json.loads(line) for line in (tmp_path / "toy.jsonl").read_text().splitlines()]
-    assert len(records) == 20
-    report = (tmp_path / "toy.md").read_text()
-    assert all(f"({name})" in report for name in names if name.endswith("png"))
-    assert_one_page((tmp_path / "toy.html").read_text(), figures=3)
-    (tmp_path / "toy.md").unlink()
-    monkeypatch.setattr(toy, "toy_measure", pytest.fail)
-    assert "nothing to compute" in done("reproduce", "toy", "--output", tmp_path, "--no-figures")
-    assert (tmp_path / "toy.md").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_toy")
-def test_results_of_other_code_are_not_used_and_that_is_said(tmp_path):
-    (tmp_path / "toy.jsonl").write_text(json.dumps({"kernel": "linear", "version": "0.0.1"}) + "\n")
-    said = done("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
+def test_records_that_were_changed_or_are_of_other_code_are_computed_again_and_the_report_stays(tmp_path):
+    command, journal = ("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures"), tmp_path / "toy.jsonl"
+    journal.write_text(json.dumps({"kernel": "linear", "version": "0.0.1"}) + "\n")
+    said = done(*command)
     assert "are of other code or another setting, and are not used" in said
     assert "20 fits took" in said
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_toy")
-def test_records_that_were_changed_are_computed_again_and_the_report_stays_what_it_was(tmp_path):
-    command = ("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
-    done(*command)
-    journal, report = tmp_path / "toy.jsonl", (tmp_path / "toy.md").read_text()
-    lines = journal.read_text().splitlines()
+    lines, report = journal.read_text().splitlines()[1:], (tmp_path / "toy.md").read_text()
     share = re.search(r'"share_inside": [\d.]+, ', lines[0]).group()
     for at, becomes in enumerate(["", '"share_inside": 5.0, ', '"share_inside": NaN, ', '"share_inside": "x", ']):
         lines[at] = re.sub(r'"share_inside": [\d.]+, ', becomes, lines[at])
@@ -165,6 +123,7 @@ def test_links_in_the_output_folder_are_not_written_through(tmp_path):
     done(*command)
     assert not any((output / name).is_symlink() for name in names)
     assert {path.name for path in output.iterdir()} == {*names, "toy.jsonl"}
+    assert_one_page((output / "toy.html").read_text(), figures=3)
     (output / "toy.jsonl").unlink()
     (output / "toy.jsonl").symlink_to(other)
     assert_plain_error(run(*command), "toy.jsonl: it is a link, and links are not followed here. Remove it")
@@ -254,18 +213,16 @@ def at_work(output, seconds):
 @pytest.mark.slow
 @needs_signals
 def test_two_runs_do_not_work_on_one_folder(tmp_path):
-    with at_work(tmp_path / "out", 60) as process:
-        result = run("reproduce", "toy", "--output", tmp_path / "out")
-        told = (
-            f"Another run is at work on {tmp_path / 'out'} (process {process.pid}). Wait for it to end, or name another"
-        )
-        assert_plain_error(result, f"{told} folder with --output.")
-        assert_plain_error(run("demo", "--output", tmp_path / "out"), f"(process {process.pid})")
-        done("demo", "--output", tmp_path / "other")
+    output = tmp_path / "out"
+    with at_work(output, 60) as process:
+        told = f"Another run is at work on {output} (process {process.pid}). Wait for it to end, or name another folder"
+        for command in (("reproduce", "toy"), ("demo",)):
+            assert_plain_error(run(*command, "--output", output), f"{told} with --output.")
     # It was killed, and left its file.
-    assert (tmp_path / "out" / ".slabsvm-run").exists()
-    done("demo", "--output", tmp_path / "out")
-    assert not (tmp_path / "out" / ".slabsvm-run").exists()
+    assert (output / ".slabsvm-run").exists()
+    with claimed(output):
+        pass
+    assert not (output / ".slabsvm-run").exists()
 
 
 @pytest.mark.parametrize("left", [b"", b"1\n", b"\xff\xfe", b"999999999 of another machine"])
@@ -326,6 +283,7 @@ def test_ten_runs_that_are_killed_give_the_records_of_one_that_is_not(tmp_path, 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_toy")
 def test_a_full_disk_is_told_with_the_file_and_the_remedy(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -340,7 +298,8 @@ def test_a_full_disk_is_told_with_the_file_and_the_remedy(tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["toy.jsonl", "toy.csv", "toy.html", "toy-slabs.png", ".slabsvm-run"])
 def test_a_folder_in_the_place_of_a_file_is_named_with_the_remedy(tmp_path, name):
     (tmp_path / name).mkdir()
-    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
+    figures = [] if name.endswith(".png") else ["--no-figures"]
+    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1", *figures)
     assert_plain_error(result, f"{tmp_path / name}: ", "Move it away, or name another folder with --output")
 
 
@@ -360,11 +319,6 @@ def test_without_a_home_there_is_another_way_to_the_letters(tmp_path, monkeypatc
     monkeypatch.setattr(Path, "home", homeless)
     result = run("reproduce", "letter", "--output", tmp_path, "--no-figures")
     assert_plain_error(result, "You have no home folder", "--data FILE", "XDG_CACHE_HOME")
-
-
-def test_a_terminal_shows_words_as_they_are(capsys):
-    terminal.tell(["[/red] :cat: [bold]x"])
-    assert capsys.readouterr().out == "[/red] :cat: [bold]x\n"
 
 
 @pytest.mark.slow
@@ -448,24 +402,10 @@ def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
-def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "LETTERS", ("A", "I", "Z"))
+@needs_letters
+def test_reproduce_planes_draws_and_tells_everything(tmp_path, monkeypatch):
+    monkeypatch.setattr(paper, "LETTERS", ("A", "I"))
     monkeypatch.setattr(paper, "PLANES_GAMMAS", (1.0, 16.0))
-    for experiment, figures in (
-        ("letter", ["letter-training-heat-maps.png", "letter-training-medians.png"]),
-        ("planes", ["planes.png"]),
-    ):
-        done("reproduce", experiment, "--output", tmp_path, "--jobs", "2")
-        assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
-        name = {"letter": "letter-training"}.get(experiment, experiment)
-        assert "fits reached a relative duality gap of" in (tmp_path / f"{name}.md").read_text()
-        assert_one_page((tmp_path / f"{name}.html").read_text(), len(figures))
-    report = (tmp_path / "letter-training.md").read_text()
-    assert report.count("| OCSSVM |") == 1 + 5
-    assert "| SVDD | hellinger |" in report
-    assert "unknown" not in report
-    assert "?" not in report
-    conventions = (tmp_path / "letter-training-conventions.csv").read_text()
-    assert len(conventions.splitlines()) == 1 + 3 * len(table_one.CONVENTIONS)
-    assert len((tmp_path / "letter-training-ours.csv").read_text().splitlines()) == 1 + 3 * 10
+    done("reproduce", "planes", "--output", tmp_path, "--jobs", "2")
+    assert "fits reached a relative duality gap of" in (tmp_path / "planes.md").read_text()
+    assert_one_page((tmp_path / "planes.html").read_text(), figures=1)

@@ -1,6 +1,6 @@
 """The page of verdicts: a row for each number that the paper prints, none unknown; and the command that makes it."""
 
-import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from places import LETTERS, needs_letters
 from slabsvm.command.group import slabsvm as main
 from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.paper import report as paper_report
 from slabsvm_reproduction.paper import runs as reproductions
 from slabsvm_reproduction.report.tables import convergence
@@ -21,7 +23,8 @@ from slabsvm_reproduction.toy import report as toy_report
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc import reading as voc_reading
 
-LETTERS = Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data")
+# What figures of the small toy fit.
+pytestmark = pytest.mark.filterwarnings("ignore:.* of the training samples are support vectors")
 
 
 def of_letter(shift: float) -> list[Record]:
@@ -109,13 +112,10 @@ def test_data_in_vocs_layout_that_are_not_voc_are_no_table_two(tmp_path, monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
+@pytest.mark.usefixtures("small_toy")
+@needs_letters
 def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "LETTERS", ("A", "I"))
-    monkeypatch.setattr(toy, "DRAWS", range(2))
-    monkeypatch.setattr(toy, "SHAPES", {"round": toy.SHAPES["round"]})
-    for module in (toy, toy_report):
-        monkeypatch.setattr(module, "READINGS", toy.READINGS[:1])
 
     def run() -> str:
         arguments = ["reproduce", "paper", "--no-voc", "--output", str(tmp_path), "--jobs", "2", "--data", str(LETTERS)]
@@ -131,6 +131,12 @@ def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path
     assert page.count(f">{paper_report.NOT_MEASURED}</td>") == 8
     assert "Of the 51 numbers that the paper prints" in page
     assert "from <code>letter-training.jsonl</code>, <code>toy.jsonl</code>, one record a line" in page
+    report = (tmp_path / "letter-training.md").read_text()
+    assert "fits reached a relative duality gap of" in report
+    assert report.count("| OCSSVM |") == 1 + 5
+    assert not re.search(r"unknown|\?", report)
+    for name, count in (("conventions", len(table_one.CONVENTIONS)), ("ours", 10)):
+        assert len((tmp_path / f"letter-training-{name}.csv").read_text().splitlines()) == 1 + 2 * count
     monkeypatch.setattr(toy, "toy_measure", pytest.fail)
     (tmp_path / "paper.html").unlink()
     again = run()

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from slabsvm_reproduction.report import markup
 from slabsvm_reproduction.report.page import page
-from slabsvm_reproduction.report.parts import BAD, BEST, Grid, Picture, Prose, Report
+from slabsvm_reproduction.report.parts import BEST, Grid, Picture, Prose, Report
+from slabsvm_reproduction.run import terminal
 
 HOSTILE = ["<script>alert(1)</script>", "a|b", "a\\|b", "`a|b`", "``<b>`", "```<b>`", "\\`<b>`", "a`<i>b", "&lt;b&gt;"]
 HOSTILE += ["*a* **b** _c_ __d__ ~~e~~", "[click](http://example.org) ![seen](http://example.org/x.png)"]
@@ -75,11 +76,13 @@ class TestAName:
         if "`" not in name:
             assert " ".join(name.split()) in " ".join(found.text.split())
 
-    def test_stands_on_the_terminal_as_it_is(self, name):
+    def test_stands_on_the_terminal_as_it_is(self, name, capsys):
         console = Console(width=200)
         with console.capture() as shown:
             console.print(Grid("t", [name], [[name]]).terminal())
         assert shown.get().count(name.splitlines()[0]) == 2
+        terminal.tell([name])
+        assert name.splitlines()[0] in capsys.readouterr().out
 
 
 def test_words_of_the_house_keep_their_code():
@@ -94,14 +97,6 @@ def test_words_of_the_house_keep_their_code():
 def test_a_paragraph_that_begins_with_a_name_stays_a_paragraph(name):
     assert re.match(r"\d*\\[#+=.)-]", markup.markdown(name))
     assert markup.markdown(".5 is guessing") == ".5 is guessing"
-
-
-def test_a_table_is_marked_on_the_page_where_it_is_to_be():
-    shown = page_of(Grid("t", ["name", "x"], [["a", "1"], ["b", "2"]], ["note"], marks={(1, 0): BAD, (1, 1): BEST}))
-    assert '<th class="words">name</th><th>x</th>' in shown
-    assert '<tr><td class="words">a</td><td>1</td></tr>' in shown
-    assert '<tr><td class="words bad">b</td><td class="best">2</td></tr>' in shown
-    assert '<p class="soft">note</p>' in shown
 
 
 def test_a_page_is_not_made_without_a_value_that_its_template_names():

@@ -16,6 +16,7 @@ import pytest
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
 import slabsvm
+from places import LETTERS, needs_letters
 from slabsvm_reproduction.demo import digits
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import report as letter_report
@@ -40,17 +41,6 @@ SQUARES = [Square(number) for number in range(12)]
 EXPECTED = [{"number": n, "version": "1", "square": n**2} for n in range(12)]
 
 
-def letter_file() -> Path | None:
-    folder = os.environ.get("SLABSVM_DATA")
-    path = Path(folder) / "letter" / "letter-recognition.data" if folder else None
-    return path if path and path.is_file() else None
-
-
-needs_letter = pytest.mark.skipif(
-    letter_file() is None, reason="SLABSVM_DATA names no folder with letter/letter-recognition.data"
-)
-
-
 def test_counts_give_the_matthews_correlation_of_scikit_learn():
     rng = np.random.default_rng(0)
     for share in (0.1, 0.5, 0.9):
@@ -59,20 +49,20 @@ def test_counts_give_the_matthews_correlation_of_scikit_learn():
         assert counts.mcc == pytest.approx(matthews_corrcoef(known, inside))
         assert counts.recall == pytest.approx(np.mean(inside[known]))
         assert counts.false_acceptance == pytest.approx(np.mean(inside[~known]))
-
-
-def test_counts_with_an_empty_side_correlate_with_nothing():
-    counts = Counts.of(np.ones(5, bool), np.array([1, 0, 1, 0, 1], bool))
-    assert counts.mcc == 0.0
+    # With an empty side they correlate with nothing.
+    assert Counts.of(np.ones(5, bool), np.array([1, 0, 1, 0, 1], bool)).mcc == 0.0
     assert np.isnan(Counts.of(np.zeros(2, bool), np.zeros(2, bool)).recall)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_records_come_in_the_order_of_the_cells(tmp_path, n_jobs):
+def test_records_come_in_the_order_of_the_cells_and_none_is_computed_twice(tmp_path, n_jobs):
     steps = []
     journal = tmp_path / "new" / "journal"
     assert protocol.run(SQUARES, square, journal, n_jobs=n_jobs, advance=lambda: steps.append(1)) == EXPECTED
     assert len(steps) == len(SQUARES)
+    assert protocol.run(SQUARES, pytest.fail, journal) == EXPECTED
+    # Records of another version are not taken for these.
+    assert protocol.run([Square(0, version="2")], square, journal)[0]["version"] == "2"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows knows no such signals")
@@ -94,46 +84,12 @@ def test_an_interruption_waits_until_all_cells_are_handed_to_the_threads(tmp_pat
     assert said == ["stopping"]
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_killed_run_goes_on_where_it_stopped_without_repeating_a_cell(tmp_path, n_jobs):
-    journal = tmp_path / "journal"
-
-    def dies_at_seven(cell: Square) -> dict[str, int]:
-        if cell.number == 7:
-            raise KeyboardInterrupt
-        return square(cell)
-
-    with pytest.raises(KeyboardInterrupt):
-        protocol.run(SQUARES, dies_at_seven, journal, n_jobs=n_jobs)
-    # The machine went down in the middle of a line.
-    with journal.open("a") as file:
-        file.write('{"number": 7, "vers')
-    kept, measured = protocol.known_records(journal, SQUARES), []
-    assert 0 < len(kept) < len(SQUARES)
-
-    def counting(cell: Square) -> dict[str, int]:
-        measured.append(cell.number)
-        return square(cell)
-
-    assert protocol.run(SQUARES, counting, journal) == EXPECTED
-    assert len(measured) == len(SQUARES) - len(kept)
-    assert 7 in measured
-    assert protocol.run(SQUARES, pytest.fail, journal) == EXPECTED
-
-
-def test_records_of_another_version_are_not_taken_for_this_ones(tmp_path):
-    protocol.run(SQUARES[:2], square, tmp_path / "journal")
-    newer = [Square(0, version="2")]
-    assert protocol.known_records(tmp_path / "journal", newer) == {}
-    assert protocol.run(newer, square, tmp_path / "journal")[0]["version"] == "2"
-
-
 def test_what_the_paper_prints_is_complete_and_read_as_it_stands():
     assert len(printed.TABLE_ONE) == 21
     assert len(printed.TABLE_TWO) == 20
     assert printed.TABLE_ONE["SVDD", "hellinger"] == 0.02
-    of_rbf = {method: printed.TABLE_TWO[method, "rbf"] for method in ("KPCA", "SVDD", "OCSVM", "OCSSVM")}
-    assert of_rbf == {"KPCA": 0.05, "SVDD": 0.07, "OCSVM": 0.14, "OCSSVM": 0.09}
+    of_rbf = [printed.TABLE_TWO[method, "rbf"] for method in ("KPCA", "SVDD", "OCSVM", "OCSSVM")]
+    assert of_rbf == [0.05, 0.07, 0.14, 0.09]
     assert printed.TOY_SHARES["linear"] == pytest.approx({k / 6: 0.92 if k == 5 else 0.91 for k in range(1, 6)})
     assert set(printed.TOY_SHARES["rbf"].values()) == {0.9}
     for data, classes in (("letter", paper.LETTERS), ("voc", sorted(printed.VOC_CLASSES))):
@@ -218,20 +174,14 @@ def test_a_release_is_known_by_its_version_and_other_code_by_its_sources_too(tmp
     assert first.startswith("0.2.dev0+")
 
 
-def test_what_only_shows_records_is_named_as_such():
-    package = Path(provenance.__file__).parents[1]
+def test_what_only_shows_records_is_named_as_such_and_is_there():
+    package, library = Path(provenance.__file__).parents[1], Path(slabsvm.__file__).parent
     for path in package.rglob("*.py"):
         if "slabsvm_reproduction.report.parts import" in path.read_text():
             name = path.relative_to(package).as_posix()
             assert {name, name.split("/")[0].removesuffix(".py")} & provenance.PRESENTATION, name
-
-
-def test_every_file_that_is_said_to_show_records_is_there():
-    package = Path(provenance.__file__).parents[1]
-    library = Path(slabsvm.__file__).parent
     for name in provenance.PRESENTATION:
-        places = (package / name, package / f"{name}.py", library / name)
-        assert any(place.exists() for place in places), name
+        assert any(place.exists() for place in (package / name, package / f"{name}.py", library / name)), name
 
 
 def test_the_toy_experiment_has_the_printed_parameters_and_each_reading_changes_what_it_says():
@@ -264,14 +214,14 @@ def test_the_digits_are_split_alike_each_time_and_gamma_sees_only_the_training_h
 
 
 @pytest.mark.slow
-@needs_letter
+@needs_letters
 def test_the_130_letter_cells_agree_with_the_reference(tmp_path):
-    reference_file = letter_file().parents[2] / "reference" / "letter_ocssvm.csv"
+    reference_file = LETTERS.parents[2] / "reference" / "letter_ocssvm.csv"
     if not reference_file.is_file():
         pytest.skip("there is no reference/letter_ocssvm.csv beside the folder that SLABSVM_DATA names")
     with reference_file.open() as file:
         reference = {(row["kernel"], row["letter"]): row for row in csv.DictReader(file)}
-    letters = load_letters(letter_file())
+    letters = load_letters(LETTERS)
     cells = [cell for cell in table_one.table_cells(letters) if cell.method == "OCSSVM"]
     records = protocol.run(cells, paper.letter_measure(letters), tmp_path / "j", n_jobs=2)
     assert len(records) == len(reference) == 130

@@ -1,21 +1,11 @@
 """Journals: each record is read as it was written, or passed over, and no stranger's file is read or written."""
 
-import os
 import re
 
 import pytest
 
+from places import linked, piped
 from slabsvm_reproduction.run.journal import Journal
-
-needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-
-
-def linked(link, target):
-    try:
-        link.symlink_to(target)
-    except OSError:
-        pytest.skip("links cannot be made here")
-    return link
 
 
 @pytest.fixture(name="journal")
@@ -73,10 +63,8 @@ def test_a_link_is_neither_read_nor_written(journal, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@needs_pipes
 def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    journal = Journal(tmp_path / "pipe")
+    journal = Journal(piped(tmp_path / "pipe"))
     for begin in (lambda: list(journal.records()), lambda: journal.append({"number": 9})):
         with pytest.raises(OSError, match="it is a pipe"):
             begin()

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from sklearn.base import clone
-from voc_layout import Layout, boxed, pattern, real
+from voc_layout import Layout, boxed, pattern
 
+from places import real
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
 from slabsvm.command.group import slabsvm as main
 from slabsvm.kernels import NAMED
@@ -34,7 +35,7 @@ from slabsvm_reproduction.voc.coordinates import KernelTable
 from slabsvm_reproduction.voc.costs import Cost
 from slabsvm_reproduction.voc.data import read_voc
 from slabsvm_reproduction.voc.reading import expected_sentences
-from slabsvm_reproduction.voc.regions import Choice, Region, Window, background_regions, class_objects
+from slabsvm_reproduction.voc.regions import Choice, Region, Window, class_objects
 from slabsvm_reproduction.voc.stages import Stages
 
 GAMMA = 0.05
@@ -110,47 +111,27 @@ def of_class(rows: np.ndarray, n_objects: int = 60, n_images: int = 20, label: s
     )
 
 
-class TestFolds:
-    def test_each_object_is_tested_once_and_no_image_is_on_both_sides(self, rows):
-        one = of_class(rows)
-        parts = pascal_classes.folds(one)
-        assert len(parts) == 3
-        assert sorted(np.concatenate([held_out for _, held_out in parts])) == list(range(60))
-        for train, held_out in parts:
-            sides = [{one.objects[row].image for row in side} for side in (train, held_out)]
-            assert not sides[0] & sides[1]
-            assert len(train) + len(held_out) == 60
-
-    def test_two_images_make_no_three_folds(self, rows):
-        with pytest.raises(DataError, match=r"The 60 objects 'cow' are in 2 images; 3 folds"):
-            pascal_classes.folds(of_class(rows, n_images=2))
+def test_each_object_is_tested_once_and_no_image_is_on_both_sides_of_a_fold(rows):
+    one = of_class(rows)
+    parts = pascal_classes.folds(one)
+    assert len(parts) == 3
+    assert sorted(np.concatenate([held_out for _, held_out in parts])) == list(range(60))
+    for train, held_out in parts:
+        sides = [{one.objects[row].image for row in side} for side in (train, held_out)]
+        assert not sides[0] & sides[1]
+        assert len(train) + len(held_out) == 60
+    with pytest.raises(DataError, match=r"The 60 objects 'cow' are in 2 images; 3 folds"):
+        pascal_classes.folds(of_class(rows, n_images=2))
 
 
-COUNTS = {"cat": 171, "sofa": 12, "cow": 181}
-
-
-class TestClasses:
-    def test_all_that_have_enough_objects_and_a_word_on_the_others(self):
-        chosen, left_out = pascal_classes.choose_classes(COUNTS, None)
-        assert chosen == ["cat", "cow"]
-        assert left_out == ["sofa: left out, too few objects (12)"]
-
-    def test_those_that_are_asked_for_once_each_in_their_order(self):
-        assert pascal_classes.choose_classes(COUNTS, ["cow", "cat", "cow"]) == (["cow", "cat"], [])
-
-    @pytest.mark.parametrize(
-        ("counts", "wanted", "text"),
-        [
-            (COUNTS, ["cat", "unicorn"], "There is no 'unicorn' in the data. Its classes are: cat, cow, sofa."),
-            (COUNTS, ["sofa"], "Too few objects for 3 folds: sofa 12, where 30 are needed"),
-            (COUNTS, [], "No class is named"),
-            ({"sofa": 12}, None, "No class has the 30 objects that 3 folds need: sofa 12"),
-            ({}, None, "there is no class"),
-        ],
-    )
-    def test_what_cannot_be_is_refused_with_the_reason(self, counts, wanted, text):
-        with pytest.raises(DataError, match=re.escape(text)):
-            pascal_classes.choose_classes(counts, wanted)
+def test_classes_are_those_with_enough_objects_or_those_asked_for_once_each_in_their_order():
+    counts = {"cat": 171, "sofa": 12, "cow": 181}
+    left_out = ["sofa: left out, too few objects (12)"]
+    assert pascal_classes.choose_classes(counts, None) == (["cat", "cow"], left_out)
+    assert pascal_classes.choose_classes(counts, ["cow", "cat", "cow"]) == (["cow", "cat"], [])
+    for counts, text in (({"sofa": 12}, "the 30 objects that 3 folds need: sofa 12"), ({}, "there is no class")):
+        with pytest.raises(DataError, match=text):
+            pascal_classes.choose_classes(counts, None)
 
 
 def test_at_most_so_many_objects_are_taken_evenly_from_all_images(voc):
@@ -228,45 +209,34 @@ class TestCells:
             gamma = pascal.Shown({"cow": of_class(X)}).of(cell)[2]["gamma_used"]
             assert gamma == pytest.approx(kernel.multiple / (2 * np.median(distances)), rel=1e-9)
 
-    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-    @pytest.mark.parametrize("method", pascal.COLUMNS)
-    @pytest.mark.parametrize("calibration", pascal.CALIBRATIONS)
-    def test_a_record_holds_what_a_fit_on_the_features_tells_its_user(self, method, calibration, kernel, rows):
-        one = of_class(rows)
-        cell = cell_of(one, method=method, calibration=calibration, kernel=kernel, fold=0, printed=kernel == "rbf")
-        gamma = {} if cell.gamma is None else {"gamma": cell.gamma}
-        train, _ = pascal_classes.folds(one)[0]
-        with warnings.catch_warnings(record=True, action="always") as told:
-            detector = METHODS[method](kernel=kernel, calibration=calibration, **gamma, **dict(cell.parameters))
-            detector.fit(one.X[train].astype(np.float64))
-        record = pascal.region_measure([one])(cell)
-        found = [first_words(text) for text in [record["told"]] if text]
-        assert found == [first_words(str(warning.message)) for warning in told]
-        if method == "OCSSVM" and kernel == "linear":
-            assert bool(told) == (calibration == "training"), "400 features of 40 samples collapse"
-        if kernel == "rbf":
-            assert record["gamma_used"] == cell.gamma
-            assert 0 < record["kernel_spread"] < 1e-4
-
+    @pytest.mark.parametrize("repeated", [False, True])
     @pytest.mark.parametrize("kernel", ["linear", "rbf", "intersection"])
     @pytest.mark.parametrize("method", pascal.COLUMNS)
-    def test_objects_that_repeat_are_one_sample_as_in_a_fit_on_the_features(self, method, kernel, rows):
+    @pytest.mark.parametrize("calibration", pascal.CALIBRATIONS)
+    def test_a_record_holds_what_a_fit_on_the_features_tells_its_user(
+        self, method, calibration, kernel, repeated, rows
+    ):
         X = rows.copy()
-        X[20:60] = np.tile(rows[:10], (4, 1))
+        X[20:60] = np.tile(rows[:10], (4, 1)) if repeated else rows[20:60]
         one = of_class(X)
-        cell = cell_of(one, method=method, calibration="auto", kernel=kernel, fold=0, gamma=None)
+        is_printed = kernel == "rbf" and not repeated
+        cell = cell_of(one, method=method, calibration=calibration, kernel=kernel, fold=0, printed=is_printed)
+        record = pascal.region_measure([one])(cell)
+        gamma = {} if record["gamma_used"] is None else {"gamma": record["gamma_used"]}
         train, held_out = pascal_classes.folds(one)[0]
         with warnings.catch_warnings(record=True, action="always") as told:
-            record = pascal.region_measure([one])(cell)
-            told.clear()
-            gamma = {} if record["gamma_used"] is None else {"gamma": record["gamma_used"]}
-            detector = METHODS[method](kernel=kernel, calibration="auto", **gamma, **dict(cell.parameters))
+            detector = METHODS[method](kernel=kernel, calibration=calibration, **gamma, **dict(cell.parameters))
             detector.fit(X[train].astype(np.float64))
         # Coordinates do not know what lies beyond all training rows in the features.
         said = [re.sub(rf"^{BEYOND}.*? as in histograms\.\s*", "", str(w.message)) for w in told]
         on_features = [words for text in said if (words := first_words(text))]
         assert [first_words(record["told"])] == (on_features or [""])
-        if method != "KPCA":
+        if method == "OCSSVM" and kernel == "linear" and not repeated:
+            assert bool(told) == (calibration == "training"), "400 features of 40 samples collapse"
+        if is_printed:
+            assert record["gamma_used"] == cell.gamma
+            assert 0 < record["kernel_spread"] < 1e-4
+        if method != "KPCA" and not is_printed:
             assert record["accepted"] == int((detector.decision_function(X[held_out].astype(np.float64)) >= 0).sum())
 
     @pytest.mark.slow
@@ -277,7 +247,7 @@ class TestCells:
         X[spoiled] = value
         one = of_class(X)
         measure = pascal.region_measure([one])
-        for cell in pascal.region_cells([one], of_voc=True)[::2]:
+        for cell in pascal.region_cells([one], of_voc=True)[int(10 * value) :: 4]:
             with warnings.catch_warnings(action="ignore"):
                 json.dumps(measure(cell), allow_nan=False)
 
@@ -294,15 +264,6 @@ class TestCells:
             "accepted backgrounds": [(40, -0.75)],
         }
 
-    def test_what_is_counted_as_accepted_is_shown_as_accepted(self, rows):
-        one = of_class(rows)
-        measure = pascal.region_measure([one])
-        cells = [cell for cell in pascal.region_cells([one], of_voc=True) if cell.method == "OCSSVM" and cell.fold == 0]
-        for cell in cells:
-            record = measure(cell)
-            for kind, count in (("accepted objects", "accepted"), ("accepted backgrounds", "wrongly_accepted")):
-                assert len(record["sure_of"][kind]) == min(record[count], surest.SURE)
-
     def test_the_direction_ranks_without_its_planes(self, rows):
         one = of_class(rows)
         cell = cell_of(one, method="OCSSVM", kernel="linear")
@@ -318,7 +279,7 @@ class TestCells:
 
 @quiet
 class TestTheBand:
-    def test_it_accepts_what_lies_between_two_quantiles_of_the_training_objects(self):
+    def test_it_accepts_what_lies_between_two_quantiles_of_the_training_objects_alone(self, rows):
         train = np.arange(101.0)
         test = np.array([9.0, 10.0, 50.0, 99.0, 99.5, 5.0, 60.0, 200.0])
         known = np.arange(8) < 5
@@ -327,19 +288,11 @@ class TestTheBand:
         assert (record["accepted"], record["rejected"], record["mcc"]) == (3, 2, counts.mcc)
         # Distances from 50: 41, 40, 0, 49, 49.5 of objects; 45, 10, 150 of others.
         assert record["auroc"] == pytest.approx((3 + 1 + 5) / 15)
-
-    def test_each_fold_has_one_and_it_sees_the_training_objects_alone(self, rows):
-        one = of_class(rows)
-        measure = pascal.region_measure([one])
-        cells = [cell for cell in pascal.region_cells([one], of_voc=True) if cell.method == texture.BAND]
-        assert [cell.fold for cell in cells] == [0, 1, 2]
-        sums = rows.astype(np.float64).sum(axis=1)
-        for cell in cells:
-            train, held_out = pascal_classes.folds(one)[cell.fold]
-            lower, upper = np.quantile(sums[train], [0.1, 0.99])
-            record = measure(cell)
-            assert record["accepted"] == int(((sums[held_out] >= lower) & (sums[held_out] <= upper)).sum())
-            assert record["wrongly_accepted"] == int(((sums[60:] >= lower) & (sums[60:] <= upper)).sum())
+        one, sums = of_class(rows), rows.astype(np.float64).sum(axis=1)
+        cell, (train, held_out) = cell_of(one, method=texture.BAND, fold=0), pascal_classes.folds(one)[0]
+        lower, upper = np.quantile(sums[train], [0.1, 0.99])
+        expected = ((sums[held_out] >= lower) & (sums[held_out] <= upper)).sum()
+        assert pascal.region_measure([one])(cell)["accepted"] == expected
 
 
 SECONDS = ("kernel_seconds", "fit_seconds", "score_seconds")
@@ -379,10 +332,8 @@ SLAB_BEHIND = {"KPCA": 0.5, "SVDD": 0.2, "OCSVM": 0.3, "OCSSVM": 0.25}
 
 class TestTheReport:
     def test_it_says_who_is_ahead_either_way(self):
-        for invention, best, kernels in (
-            (SLAB_AHEAD, "0.400, of OCSSVM", "every"),
-            (SLAB_BEHIND, "0.500, of KPCA", "no"),
-        ):
+        ahead, behind = (SLAB_AHEAD, "0.400, of OCSSVM", "every"), (SLAB_BEHIND, "0.500, of KPCA", "no")
+        for invention, best, kernels in (ahead, behind):
             text = voc_findings.found(invented(invention))[0]
             assert f"the best median is {best} with" in text
             assert f"the slab is above the one-class SVM with {kernels} kernel" in text
@@ -391,42 +342,30 @@ class TestTheReport:
         grid = voc_report.table_grid(invented(SLAB_AHEAD), "training", of_voc=True)
         cells = {row[0]: row[1:] for row in grid.rows}
         assert cells["intersection"] == ["0.100 (.18)", "0.200 (.01)", "0.300 (.04)", "0.400 (.26)", ""]
-        assert cells["linear"] == ["0.100 (.02)", "0.200 (.09)", "0.300 (.01)", "0.400 (.07)", ""]
-        assert cells["hellinger"][1] == "0.200 (.02)"
         assert cells["rbf at the paper's gammas"] == ["0.100 (.05)", "0.200 (.07)", "0.300 (.14)", "0.400 (.09)", ""]
-        assert cells["rbf at median gamma"] == cells["rbf at the paper's gammas"]
-        assert "the very numbers of its Table 1" in grid.notes[0]
         assert "no targets" in grid.notes[0]
         assert {column for (_, column) in grid.marks} == {4}
-        for calibration, of_voc in (("auto", True), ("auto", False), ("training", False)):
+        for calibration, of_voc in (("auto", True), ("training", False)):
             grid = voc_report.table_grid(invented(SLAB_AHEAD), calibration, of_voc=of_voc)
             assert "(" not in "".join(cell for row in grid.rows for cell in row[1:])
-            assert of_voc or "paper" not in " ".join(grid.notes)
 
-    def test_other_data_are_not_called_the_papers(self):
+    def test_other_data_are_not_called_the_papers_and_no_better_than_nothing_is_not_best(self):
         for of_voc in (True, False):
             nothing = {"pictures": [], "stages": {}, "notes": []}
             text = voc_report.voc_report("BCCD", invented(SLAB_AHEAD), [], of_voc=of_voc, **nothing).markdown()
-            for words in ("the paper's second experiment", "those that the paper prints", "Table 2"):
+            for words in ("those that the paper prints", "Table 2", "The paper's gammas on these features"):
                 assert (words in text) == of_voc
-            assert ("The paper's gammas on these features" in text) == of_voc
             assert "?" not in text
-
-    def test_no_better_than_nothing_is_not_best(self):
         records = invented({"KPCA": -0.1, "SVDD": -0.2, "OCSVM": 0.0, "OCSSVM": -0.3})
         assert voc_report.table_grid(records, "training", of_voc=True).marks == {}
-        assert voc_report.auroc_grid([r | {"auroc": 0.3 + 0.1 * (r["method"] == "SVDD")} for r in records]).marks == {}
 
 
-class TestTheSheets:
-    @pytest.mark.slow
-    def test_names_of_classes_are_no_formulas(self, tmp_path):
-        names = {"cat": "a$b$c_{", "cow": "$"}
-        records = [record | {"known": names[record["known"]]} for record in invented(SLAB_AHEAD)]
-        voc_plots.heat_maps(records, "training", tmp_path / "map.png")
-        voc_plots.sheet(tmp_path / "sheet.png", [voc_plots.Row("$a$b_{$: none", [])])
-        assert (tmp_path / "map.png").stat().st_size > 10_000
-        assert (tmp_path / "sheet.png").stat().st_size > 500
+@pytest.mark.slow
+def test_names_of_classes_are_no_formulas_on_the_sheets(tmp_path):
+    names = {"cat": "a$b$c_{", "cow": "$"}
+    records = [record | {"known": names[record["known"]]} for record in invented(SLAB_AHEAD)]
+    voc_plots.heat_maps(records, "training", tmp_path / "map.png")
+    voc_plots.sheet(tmp_path / "sheet.png", [voc_plots.Row("$a$b_{$: none", [])])
 
 
 class TestCosts:
@@ -446,14 +385,13 @@ class TestCosts:
     def test_the_largest_class_is_named_and_how_to_take_less_where_it_takes_long(self):
         cow, person = Cost("cow", 199, 1_000, 10_944), Cost("person", 12_700, 10_000, 7_560)
         assert cow.disk == 4 * 1_199 * 10_944
-        short, long = expected_sentences([cow], 2), expected_sentences([cow, person], 2)
-        assert "The largest class is cow: 199 objects" in short[-1]
-        assert "--objects" not in " ".join(short)
-        assert "2 classes" in long[0]
-        assert "The largest class is person: 12,700 objects, about" in long[-1]
-        assert "--objects 1000" in long[-1]
-        assert 10 < person.memory / 1e9 < 25
-        assert 3 < person.seconds / 3600 / 2 < 12
+        for costs, text, is_long in (
+            ([cow], "cow: 199", False),
+            ([cow, person], "person: 12,700", True),
+        ):
+            told = " ".join(expected_sentences(costs, 2))
+            assert f"The largest class is {text} objects" in told
+            assert ("--objects 1000" in told) == is_long
 
     @pytest.mark.parametrize(
         ("name", "classes", "expected"),
@@ -495,38 +433,16 @@ class TestTinyGammas:
                     assert tiny_gamma.gap(fitted, kernel - constant) == pytest.approx(fitted.duality_gap_, abs=1e-12)
 
 
-class TestStages:
-    def test_a_run_that_goes_on_counts_what_earlier_ones_took(self, tmp_path):
-        first = Stages(tmp_path / "stages.jsonl")
-        first.took("features", 3.0, "cow")
-        first.took("features", 4.0, "cat")
-        first.took("features", 50.0, "cow of another setting")
-        first.took("reading", 9.0)
-        again = Stages(tmp_path / "stages.jsonl")
-        again.took("features", 0.0, "cow")
-        again.took("features", 2.0, "cat")
-        again.took("reading", 1.0)
-        assert again.seconds(["reading", "features", "models"]) == {"reading": 1.0, "features": 9.0, "models": 0.0}
-
-    @pytest.fixture
-    def clock(self, monkeypatch) -> SimpleNamespace:
-        """Time that stands still but where a test moves it."""
-        clock = SimpleNamespace(now=1000.0)
-        monkeypatch.setattr("slabsvm_reproduction.voc.stages.perf_counter", lambda: clock.now)
-        return clock
-
-    def test_what_is_interrupted_counts(self, tmp_path, clock):
-        stages = Stages(tmp_path / "stages.jsonl")
-
-        def interrupted():
-            with stages.timed("models", "key"):
-                clock.now += 4.0
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            interrupted()
-        assert stages.seconds(["models"])["models"] == 4.0
-        assert json.loads((tmp_path / "stages.jsonl").read_text())["stage"] == "models"
+def test_a_run_that_goes_on_counts_what_earlier_ones_took(tmp_path):
+    first = Stages(tmp_path / "stages.jsonl")
+    for stage, seconds, key in (("features", 3.0, "cow"), ("features", 4.0, "cat"), ("features", 50.0, "another")):
+        first.took(stage, seconds, key)
+    first.took("reading", 9.0)
+    again = Stages(tmp_path / "stages.jsonl")
+    again.took("features", 0.0, "cow")
+    again.took("features", 2.0, "cat")
+    again.took("reading", 1.0)
+    assert again.seconds(["reading", "features", "models"]) == {"reading": 1.0, "features": 9.0, "models": 0.0}
 
 
 @pytest.fixture(scope="module", name="voc")
@@ -575,12 +491,10 @@ class TestTheCommand:
         assert "of 318 results are kept; the same command goes on from there." in stopped.output
         monkeypatch.setattr(pascal, "measure_one_class", measure)
         result = run(*begun)
-        assert "Going on: " in result.output
-        assert "12 images, 25 objects of 3 classes" in result.output
-        assert "broken.xml" in result.output
-        figures = {"voc-heat-maps-training", "voc-heat-maps-auto", "voc-collapse", "voc-objects"}
-        figures |= {"voc-sure-cow", "voc-sure-t__v_"}
-        made = {f"{name}.png" for name in figures} | {f"voc.{kind}" for kind in ("jsonl", "csv", "md", "html")}
+        for part in ("Going on: ", "12 images, 25 objects of 3 classes", "broken.xml"):
+            assert part in result.output
+        figures = {"heat-maps-training", "heat-maps-auto", "collapse", "objects", "sure-cow", "sure-t__v_"}
+        made = {f"voc-{name}.png" for name in figures} | {f"voc.{kind}" for kind in ("jsonl", "csv", "md", "html")}
         assert {path.name for path in output.iterdir()} == made | {"voc-stages.jsonl", "features"}
         records = [json.loads(line) for line in (output / "voc.jsonl").read_text().splitlines()]
         assert len(records) == 318
@@ -588,16 +502,13 @@ class TestTheCommand:
         page, report = (output / "voc.html").read_text(), (output / "voc.md").read_text()
         assert page.count('src="data:image/png;base64,') == len(figures)
         assert "<v>" not in page + report
-        assert page.count("t|&lt;v&gt;") >= 3
-        (row,) = re.findall(r"^\| t.*20 \|.*\|$", report, re.MULTILINE)
-        assert row.startswith(r"| t\|&lt;v&gt; | 12 |")
+        assert re.search(r"^\| t\\\|&lt;v&gt; \| 12 \|.*20 \|.*\|$", report, re.MULTILINE)
         # A class of another name: these are not VOC, of which the paper is.
         assert "Table 2" not in report
         assert "cat: left out, too few objects (1)" in report
         assert "broken.xml" in report
-        for stage in voc_report.STAGES:
-            assert re.search(rf"\| {stage} \| [\d.]+ s \|", report)
         kept = [json.loads(line) for line in (output / "voc-stages.jsonl").read_text().splitlines()]
+        # What was interrupted counts, too.
         assert [line["stage"] for line in kept] == ["features", "features", "models", "models", "models"]
         assert all(line["seconds"] > 0 for line in kept)
         monkeypatch.setattr(pascal, "measure_one_class", pytest.fail)
@@ -607,8 +518,9 @@ class TestTheCommand:
         assert float(seconds) > 0, "what the features took is remembered"
 
     @pytest.mark.slow
-    def test_fresh_computes_models_again_and_keeps_features(self, voc, tmp_path, monkeypatch):
-        begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--classes", "cow", "--no-figures")
+    def test_fresh_computes_models_of_the_environments_data_again_and_keeps_features(self, voc, tmp_path, monkeypatch):
+        monkeypatch.setenv("SLABSVM_DATA", str(voc.parent.parent))
+        begun = ("--output", tmp_path, "--backgrounds", 20, "--classes", "cow", "--no-figures")
         run(*begun, "--jobs", 1)
         monkeypatch.setattr(hog, "describe", pytest.fail)
         measure, calls = pascal.measure_one_class, []
@@ -618,17 +530,6 @@ class TestTheCommand:
         assert len((tmp_path / "voc.jsonl").read_text().splitlines()) == 159
         kept = [json.loads(line)["stage"] for line in (tmp_path / "voc-stages.jsonl").read_text().splitlines()]
         assert kept == ["features", "models"]
-
-    @pytest.mark.slow
-    def test_an_image_that_changed_makes_features_and_records_anew(self, voc, tmp_path):
-        data = tmp_path / "VOC2012"
-        shutil.copytree(voc, data)
-        begun = ("--data", data, "--output", tmp_path / "out", "--backgrounds", 20, "--classes", "cow", "--no-figures")
-        run(*begun)
-        pattern(99, (400, 300)).save(data / "JPEGImages" / "03.jpg")
-        result = run(*begun)
-        assert "are of other code or another setting, and are not used" in said(result)
-        assert len(list((tmp_path / "out" / "features").iterdir())) == 2
 
     @pytest.mark.parametrize("module", ["skimage", "PIL"])
     def test_what_is_not_installed_is_named(self, voc, tmp_path, monkeypatch, module):
@@ -646,11 +547,6 @@ class TestTheCommand:
         result = run("--output", tmp_path / "out", status=1)
         assert f"There is no VOC layout in {tmp_path}" in said(result)
         assert "VOCtrainval_11-May-2012.tar" in said(result)
-
-    @pytest.mark.slow
-    def test_data_are_found_below_the_folder_of_the_environment(self, voc, tmp_path, monkeypatch):
-        monkeypatch.setenv("SLABSVM_DATA", str(voc.parent.parent))
-        run("--output", tmp_path, "--classes", "cow", "--backgrounds", 20, "--no-figures")
 
     @pytest.mark.parametrize(
         ("arguments", "text"),
@@ -678,7 +574,17 @@ class TestTheCommand:
 
 @pytest.mark.slow
 def test_cows_of_pascal_voc_end_to_end(tmp_path):
-    run("--data", real("VOCdevkit/VOC2012"), "--output", tmp_path, "--classes", "cow", "--backgrounds", 50)
+    run(
+        "--data",
+        real("VOCdevkit/VOC2012"),
+        "--output",
+        tmp_path,
+        "--classes",
+        "cow",
+        "--backgrounds",
+        50,
+        "--no-figures",
+    )
     records = [json.loads(line) for line in (tmp_path / "voc.jsonl").read_text().splitlines()]
     assert len(records) == 255
     assert "no targets" in (tmp_path / "voc.md").read_text()
@@ -686,21 +592,8 @@ def test_cows_of_pascal_voc_end_to_end(tmp_path):
     # With more features than samples every slab collapses at training scores, and its user is told.
     linear = [r for r in records if (r["method"], r["kernel"], r["calibration"]) == ("OCSSVM", "linear", "training")]
     assert all(record["told"] and record["recall"] < 0.5 for record in linear)
-    assert all((tmp_path / f"voc-{name}.png").stat().st_size > 20_000 for name in ("objects", "sure-cow"))
     # What the linear slab scores of regions that it did not learn from is near the sum of their values.
     (features,) = tmp_path.glob("features/cow-*/features.npy")
     X = np.load(features).astype(np.float64)
     scores = METHODS["OCSSVM"](kernel="linear").fit(X[:199]).project(X)
     assert np.corrcoef(scores[199:], X[199:].sum(axis=1))[0, 1] == pytest.approx(0.97, abs=0.01)
-
-
-@pytest.mark.slow
-def test_how_many_backgrounds_of_bccd_may_hold_red_cells_that_nobody_marked():
-    data = read_voc(real("bccd"))
-    marked = {image.image: sum(item.label == "RBC" for item in image.objects) for image in data.images}
-    few = {image for image, count in marked.items() if count <= 3}
-    assert (len(marked), list(marked.values()).count(0), len(few)) == (364, 15, 19)
-    objects = {label: class_objects(data, label, Choice(most=900))[0] for label in ("RBC", "WBC", "Platelets")}
-    drawn = {label: background_regions(data, found, 1_000)[0] for label, found in objects.items()}
-    from_few = {label: sum(region.image in few for region in regions) for label, regions in drawn.items()}
-    assert from_few == {"RBC": 190, "WBC": 429, "Platelets": 125}

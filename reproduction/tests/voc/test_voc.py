@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
-from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern, real, refused, stems
+from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern, refused, stems
 
+from places import linked, piped, real
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.voc.data import ACCEPTED, VOC_PAGE, VOCData, read_voc
 
@@ -42,12 +43,6 @@ def test_a_sound_data_set_is_read_whole(layout):
     assert len({image.sha256 for image in data.images}) == 2
 
 
-def test_corners_become_half_open_boxes_counted_from_zero():
-    box = Box(10, 20, 50, 80)
-    assert (box.width, box.height) == (40, 60)
-    assert box.inside((30, 100)) == Box(10, 20, 30, 80)
-
-
 def test_reading_does_not_depend_on_the_number_of_threads_and_tells_how_far_it_is(layout):
     for number in range(5):
         layout.add(f"image{number}", SQUARE)
@@ -58,18 +53,24 @@ def test_reading_does_not_depend_on_the_number_of_threads_and_tells_how_far_it_i
 
 
 class TestTheLayoutIsFound:
-    def test_above_and_at_its_folder(self, layout):
+    def test_above_and_at_its_folder_though_another_is_in_it(self, layout):
         layout.add("one", SQUARE)
+        inner = Layout(layout.root / "augmented")
+        inner.add("two", SQUARE)
         for place in (layout.root, layout.root.parent, layout.root.parent.parent):
             assert read_voc(place).root == layout.root
+        assert read_voc(inner.root).root == inner.root
 
-    def test_for_the_year_that_is_asked_for(self, layout):
+    def test_for_the_year_that_is_asked_for_also_from_within(self, layout, monkeypatch):
         layout.add("one", SQUARE)
         other = Layout(layout.root.parent / "VOC2007")
         other.add("two", SQUARE, folder="VOC2007")
         assert read_voc(layout.root.parent, year=2007).root == other.root
         refused(r"several data sets: .*VOC2007, .*VOC2012\. Name one", layout.root.parent)
         refused("holds VOC2007, VOC2012, but no VOC2010", layout.root.parent, year=2010)
+        monkeypatch.chdir(layout.root)
+        assert len(read_voc(Path(), year=2012).images) == 1
+        refused(r"holds VOC2012, but no VOC2007\.", Path(), year=2007)
 
     def test_or_the_error_says_what_is_missing_and_where_to_get_it(self, tmp_path):
         said = refused("is no folder", tmp_path / "nowhere")
@@ -79,35 +80,25 @@ class TestTheLayoutIsFound:
         (tmp_path / "JPEGImages").mkdir()
         refused("holds no XML file", tmp_path)
 
-    def test_at_the_folder_that_is_named_though_another_is_in_it(self, layout):
-        layout.add("one", SQUARE)
-        inner = Layout(layout.root / "augmented")
-        inner.add("two", SQUARE)
-        assert read_voc(layout.root).root == layout.root
-        assert read_voc(inner.root).root == inner.root
-
-    def test_for_its_year_from_within(self, layout, monkeypatch):
-        layout.add("one", SQUARE)
-        monkeypatch.chdir(layout.root)
-        assert len(read_voc(Path(), year=2012).images) == 1
-        refused(r"holds VOC2012, but no VOC2007\.", Path(), year=2007)
-
 
 class TestImageSets:
-    def test_choose_images_in_their_order_by_the_first_column(self, layout):
-        for name in ("a", "b", "c"):
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+    def test_choose_images_in_their_order_by_the_first_column_which_may_hold_blanks(self, layout, encoding):
+        for name in ("a", "ä image 7", "image 1", "b"):
             layout.add(name, SQUARE)
-        layout.list("square_train", "c  1\na -1\n\na -1\n")
-        data = read_voc(layout.root, image_set="square_train")
-        assert stems(data) == ["c", "a"]
+        layout.list("train", "ä image 7\nimage 1 -1\n\nimage 1 -1\nb  0\n", encoding)
+        data = read_voc(layout.root, image_set="train")
+        assert stems(data) == ["ä image 7", "image 1", "b"]
         assert data.problems == ()
 
-    def test_that_are_not_there_or_empty_are_refused(self, layout):
+    def test_that_are_not_there_or_empty_or_in_another_encoding_are_refused(self, layout):
         layout.add("a", SQUARE)
-        layout.list("train", "a\n")
         layout.list("segonly", "\n")
-        refused(r"no image set 'val' .*There is: segonly, train\.", layout.root, image_set="val")
+        refused(r"no image set 'val' .*There is: segonly\.", layout.root, image_set="val")
         refused(r"segonly\.txt names no image", layout.root, image_set="segonly")
+        layout.list("train", "a\n", "utf-16")
+        for image_set in ("train", None):
+            refused(r"train\.txt is not in UTF-8\. Save it as UTF-8\.", layout.root, image_set=image_set)
 
     def test_that_name_images_which_are_not_there_report_them(self, layout):
         layout.add("a", SQUARE)
@@ -119,24 +110,6 @@ class TestImageSets:
         assert only_problem(data, "missing").endswith("lost.xml: there is no such annotation (left out)")
         assert len(data.images) == 1
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-    def test_may_begin_with_a_mark_and_name_images_with_spaces(self, layout, encoding):
-        for name in ("ä image 7", "image 1", "b"):
-            layout.add(name, SQUARE)
-        layout.list("train", "")
-        text = "ä image 7\nimage 1 -1\nb  0\n"
-        (layout.root / "ImageSets" / "Main" / "train.txt").write_text(text, encoding=encoding)
-        data = read_voc(layout.root, image_set="train")
-        assert stems(data) == ["ä image 7", "image 1", "b"]
-        assert data.problems == ()
-
-    @pytest.mark.parametrize("image_set", ["train", None])
-    def test_in_another_encoding_are_refused(self, layout, image_set):
-        layout.add("a", SQUARE)
-        layout.list("train", "")
-        (layout.root / "ImageSets" / "Main" / "train.txt").write_text("a\n", encoding="utf-16")
-        refused(r"train\.txt is not in UTF-8\. Save it as UTF-8\.", layout.root, image_set=image_set)
-
 
 class TestAnnotationsInNoList:
     @pytest.fixture
@@ -147,15 +120,13 @@ class TestAnnotationsInNoList:
         layout.list("square_val", "b -1\n")
         return layout
 
-    def test_are_left_out_and_told_in_one_line(self, partly_listed):
+    def test_are_left_out_and_told_in_one_line_or_read_where_that_is_accepted(self, partly_listed):
         data = read_voc(partly_listed.root)
         assert stems(data) == ["a", "b"]
         text = only_problem(data, "unlisted")
         assert "Annotations: no list in ImageSets/Main has action1, action2, action3 and 1 more; in VOC" in text
         assert text.endswith("(left out)")
         refused(r"no list in ImageSets/Main has action1, .* Name an image set", partly_listed.root, on_error="raise")
-
-    def test_are_read_in_their_place_where_that_is_accepted(self, partly_listed):
         data = read_voc(partly_listed.root, accept=ACCEPTED | {"unlisted"}, on_error="raise")
         assert stems(data) == ["a", "action1", "action2", "action3", "action4", "b"]
         assert only_problem(data, "unlisted").endswith("(used)")
@@ -178,23 +149,10 @@ def annotated(layout: Layout, suffix: str = "jpg") -> Path:
     return layout.images / f"bad.{suffix}"
 
 
-def make_pipe(path):
-    if not hasattr(os, "mkfifo"):
-        pytest.skip("no named pipes here")
-    os.mkfifo(path)
-
-
-def link(path, target):
-    try:
-        path.symlink_to(target)
-    except OSError:
-        pytest.skip("links cannot be made here")
-
-
 def endless(path):
     if not Path("/dev/zero").exists():
         pytest.skip("no device without an end here")
-    path.symlink_to("/dev/zero")
+    linked(path, "/dev/zero")
 
 
 def changed(layout, change):
@@ -237,6 +195,48 @@ A_PIPE = r"it cannot be read \(it is a pipe, not a regular file\)"
 A_COPY = r"zbad\.xml: its image zbad\.jpg is a copy of good\.jpg, which good\.xml has"
 NO_XML = r"bad\.xml: it cannot be read as XML \("
 ENTITIES = "".join(f"<!ENTITY e{n} '{10 * f'&e{n - 1};'}'>" for n in range(1, 30))
+# A box of the file's, and what is read of it: parts of an object are none, and fractions of a pixel are rounded.
+HEAD = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></part>"
+IN_PARTS = boxed("square", 10.5, 20.49, 60.7, 80, flags=HEAD)
+
+
+@pytest.mark.parametrize(("text", "box"), [(OUTSIDE, Box(0, 10, 120, 50)), (IN_PARTS, Box(10, 19, 61, 80))])
+def test_a_box_is_rounded_and_cut_at_the_image(layout, text, box):
+    layout.add("image", text)
+    assert read_voc(layout.root).images[0].objects == (LabelledBox("square", box, None, None),)
+
+
+# Sizes that say nothing, or have a fraction.
+UNKNOWN = [(0, 0), ("120.0", "90"), ("?", ""), ("0", "0.0")]
+# What is added to a sound image, and how the sentences end that it is told of with.
+TOLD = {
+    "images without annotation": (
+        lambda at: [pattern().save(at.images / f"{name}.jpg") for name in "edcba"],
+        ["JPEGImages: no annotation for a, b, c and 2 more (left out)"],
+    ),
+    "an annotation of another name": (lambda at: at.add("image", SQUARE).rename(at.annotations / "other.xml"), []),
+    "of what is left out nothing is used": (
+        lambda at: at.add("bad", OUTSIDE, size=(5, 5)),
+        ["of 120 x 90 pixels (left out)", "but the image has 120 x 90 (left out)"],
+    ),
+    "a folder that all others name": (
+        lambda at: [at.add(name, SQUARE, folder="my copy") for name in ("bad", "good", "other")],
+        [],
+    ),
+    **{f"size {size}": (lambda at, size=size: at.add("good", SQUARE, size=size), []) for size in UNKNOWN},
+}
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_what_is_told_of_what_is_added_to_a_sound_image(layout, what):
+    add, ends = TOLD[what]
+    layout.add("good", SQUARE)
+    add(layout)
+    problems = [str(problem) for problem in read_voc(layout.root).problems]
+    assert len(problems) == len(ends)
+    assert all(problem.endswith(end) for problem, end in zip(problems, ends, strict=True))
+
+
 SOUND = {
     "grey": (lambda at: at.add("bad", SQUARE, image=pattern(mode="L")), "bad.jpg: the image is grey"),
     "empty": (lambda at: at.add("bad"), "bad.xml: it has no object that can be used"),
@@ -248,7 +248,7 @@ DAMAGED = {
         lambda at: pattern().save(annotated(at), format="EPS"),
         r"jpg: it cannot be decoded \(cannot identify image file",
     ),
-    "pipe": (lambda at: make_pipe(annotated(at)), f"jpg: {A_PIPE}"),
+    "pipe": (lambda at: piped(annotated(at)), f"jpg: {A_PIPE}"),
     "device": (lambda at: endless(annotated(at)), r"jpg: it cannot be read \(it is a device, not a regular file\)"),
     "larger than memory": (
         lambda at: (at.add("bad", SQUARE), os.truncate(at.images / "bad.jpg", 1 << 40)),
@@ -272,7 +272,7 @@ MISSING = {
     ),
 }
 ANNOTATION = {
-    "pipe": (lambda at: make_pipe(at.annotations / "bad.xml"), rf"bad\.xml: {A_PIPE}"),
+    "pipe": (lambda at: piped(at.annotations / "bad.xml"), rf"bad\.xml: {A_PIPE}"),
     "larger than memory": (
         lambda at: os.truncate(at.add("bad", SQUARE), 1 << 40),
         r"bad\.xml: it cannot be read \(it has 1,099,511\.6 MB, where at most 4\.0 are read\)",
@@ -301,7 +301,7 @@ ANNOTATION = {
         lambda at: copied(at, lambda path, other: shutil.copy(path.parent / other, path)),
         f"{A_COPY}; remove one of them",
     ),
-    "link to another": (lambda at: copied(at, link), A_COPY),
+    "link to another": (lambda at: copied(at, linked), A_COPY),
 }
 LEFT_OUT = [
     *(pytest.param(spoil, "damaged", rf"bad\.{text}", id=name) for name, (spoil, text) in DAMAGED.items()),
@@ -398,53 +398,6 @@ def test_an_image_of_another_size_is_left_out_unless_that_is_accepted(layout, si
     assert len(accepting.images) == 2
 
 
-@pytest.mark.parametrize("size", [(0, 0), ("120.0", "90"), ("?", ""), ("0", "0.0")])
-def test_a_size_that_is_not_known_or_has_a_fraction_is_no_problem(layout, size):
-    layout.add("good", SQUARE, size=size)
-    assert read_voc(layout.root, on_error="raise").problems == ()
-
-
-def test_a_box_that_reaches_out_is_cut_at_the_image(layout):
-    layout.add("bad", OUTSIDE)
-    assert read_voc(layout.root).images[0].objects[0].box == Box(0, 10, 120, 50)
-
-
-def test_fractions_of_a_pixel_are_rounded_and_parts_of_an_object_are_not_objects(layout):
-    head = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></part>"
-    layout.add("image", boxed("person", 10.5, 20.49, 60.7, 80, flags=head), extension="png")
-    data = read_voc(layout.root)
-    assert data.problems == ()
-    assert data.images[0].objects == (LabelledBox("person", Box(10, 19, 61, 80)),)
-
-
-def test_images_without_annotation_are_reported_in_one_line(layout):
-    layout.add("good", SQUARE)
-    for name in "edcba":
-        pattern().save(layout.images / f"{name}.jpg")
-    text = "JPEGImages: no annotation for a, b, c and 2 more (left out)"
-    assert only_problem(read_voc(layout.root, on_error="raise"), "unannotated").endswith(text)
-    refused("no annotation for a, b, c and 2 more", layout.root, on_error="raise", accept=ACCEPTED - {"unannotated"})
-
-
-def test_an_image_that_an_annotation_of_another_name_has_is_annotated(layout):
-    layout.add("image", SQUARE).rename(layout.annotations / "other.xml")
-    assert read_voc(layout.root).problems == ()
-
-
-def test_nothing_in_an_image_that_is_left_out_is_called_used(layout):
-    layout.add("good", SQUARE)
-    layout.add("bad", boxed("square", 0, 11, 130, 50), size=(5, 5))
-    problems = read_voc(layout.root).problems
-    assert [(problem.kind, problem.used) for problem in problems] == [("outside", False), ("size", False)]
-
-
-def test_a_folder_that_was_renamed_is_no_problem_of_each_file(tmp_path):
-    layout = Layout(tmp_path / "my-copy")
-    for name in ("a", "b", "c"):
-        layout.add(name, SQUARE, folder="VOC2012" if name != "b" else "elsewhere")
-    assert "b.xml: its <folder> is 'elsewhere'" in only_problem(read_voc(layout.root), "folder")
-
-
 def test_a_data_set_of_which_nothing_is_left_says_why(layout):
     for number in range(12):
         layout.annotate(f"image{number:02}", described("lost", SQUARE))
@@ -475,26 +428,25 @@ def test_an_image_that_a_decoder_stumbles_over_is_left_out(layout, monkeypatch, 
     assert stems(data) == ["good"]
 
 
-@pytest.mark.slow
-def test_the_real_blood_cells_are_read_and_their_faults_named():
-    data = read_voc(real("bccd/BCCD"), n_jobs=2)
-    assert len(data.images) == 364
-    assert data.labels == {"RBC": 4153, "WBC": 372, "Platelets": 361}
-    faults = [(problem.path.name[-7:], problem.kind, problem.used) for problem in data.problems]
-    odd = [(f"{number}.xml", "folder", True) for number in (171, 178, 228)]
-    assert faults == [*odd, *((f"{number}.xml", "object", False) for number in (338, 343))]
-    refused("xmin=504 ymin=337 xmax=504 ymax=337", data.root, on_error="raise", n_jobs=2)
+ODD = [
+    *((f"{number}.xml", "folder", True) for number in (171, 178, 228)),
+    *((f"{n}.xml", "object", False) for n in (338, 343)),
+]
 
 
 @pytest.mark.slow
-def test_the_real_images_of_voc_are_sound():
-    data = read_voc(real("VOCdevkit"), n_jobs=2)
-    assert data.problems == ()
-    assert len(data.images) == 654
-    assert sum(data.labels.values()) == 1797
-    assert [data.labels[label] for label in ("dog", "person", "sheep")] == [233, 342, 274]
-    assert sum(bool(item.difficult) for image in data.images for item in image.objects) == 173
-    assert len(read_voc(data.root, image_set="train", n_jobs=2).images) == 323
+@pytest.mark.parametrize(
+    ("name", "n_images", "labels", "odd"),
+    [
+        ("bccd/BCCD", 364, {"RBC": 4153, "WBC": 372, "Platelets": 361}, ODD),
+        ("VOCdevkit", 654, {"dog": 233, "person": 342, "sheep": 274}, []),
+    ],
+)
+def test_real_data_are_read_and_their_faults_named(name, n_images, labels, odd):
+    data = read_voc(real(name), n_jobs=2)
+    assert len(data.images) == n_images
+    assert labels.items() <= data.labels.items()
+    assert [(problem.path.name[-7:], problem.kind, problem.used) for problem in data.problems] == odd
 
 
 def test_a_list_of_images_that_is_a_pipe_or_endless_is_refused(layout):
@@ -504,7 +456,7 @@ def test_a_list_of_images_that_is_a_pipe_or_endless_is_refused(layout):
     os.truncate(path, 1 << 40)
     refused(r"train\.txt cannot be read \(it has 1,099,511\.6 MB, where at most 64\.0", layout.root)
     path.unlink()
-    make_pipe(path)
+    piped(path)
     refused(r"train\.txt cannot be read \(it is a pipe, not a regular file\)", layout.root)
 
 

@@ -1,6 +1,5 @@
 """A small data set in VOC's layout, made for a test: images with edges in them, and their annotations."""
 
-import os
 from pathlib import Path
 from zlib import crc32
 
@@ -38,14 +37,6 @@ def pattern(seed: int = 0, size=SIZE, mode="RGB") -> Image.Image:
     return Image.fromarray(patches).resize(size, Image.Resampling.BILINEAR).convert(mode)
 
 
-def real(name: str) -> Path:
-    """The folder of this name among the real data, without which a test is skipped."""
-    folder = Path(os.environ.get("SLABSVM_DATA") or "/nowhere", name)
-    if not folder.is_dir():
-        pytest.skip(f"SLABSVM_DATA names no folder with {name}")
-    return folder
-
-
 def refused(match: str, place: Path, **how: object) -> str:
     """Assert that a folder is not read, in words that match; return these."""
     with pytest.raises(DataError, match=match) as error:
@@ -79,8 +70,8 @@ class Layout:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def list(self, name: str, text: str) -> None:
+    def list(self, name: str, text: str, encoding: str = "utf-8") -> None:
         """Write an image set."""
         path = self.root / "ImageSets" / "Main" / f"{name}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding=encoding)
