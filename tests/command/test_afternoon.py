@@ -1,4 +1,4 @@
-"""From a table as it comes to a report, in one command each: two files of public data, each with its own troubles."""
+"""From a table as it comes to a report, in one command each: three files of public data, each with its own troubles."""
 
 import json
 import re
@@ -62,7 +62,20 @@ def with_percent_signs(frame):
     return "\ufeff" + found.to_csv(index=False, sep=";", lineterminator="\r\n")
 
 
-CASES = {"strangers": (tumours, with_strangers), "percent signs": (wines, with_percent_signs)}
+def with_thousands(frame):
+    """Bars between the cells, quotes, commas between thousands, and American times."""
+    draw = np.random.default_rng(len(frame))
+    times = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.sort(draw.integers(0, 60 * 1440, len(frame))), "min")
+    found = (1000 * frame).apply(lambda cells: cells.map("{:,.1f}".format))
+    found = found.assign(**{"Batch No": np.arange(len(frame)) + 7000})
+    return found.assign(when=times.strftime("%m/%d/%Y %I:%M %p")).to_csv(index=False, sep="|", quoting=1)
+
+
+CASES = {
+    "strangers": (tumours, with_strangers),
+    "thousands": (wines, with_thousands),
+    "percent signs": (wines, with_percent_signs),
+}
 
 
 @pytest.fixture(params=CASES)

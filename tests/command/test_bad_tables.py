@@ -1,5 +1,6 @@
 """What goes wrong on a user's machine: one sentence that names the file and the cure, a status, and no half file."""
 
+import json
 import os
 import shlex
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from archive_parts import parts
 from slabsvm.command.group import slabsvm
-from slabsvm.files import records
+from slabsvm.files import load, records, tables
 
 GOOD = "a,b\n" + "\n".join(f"{number},{number % 7}" for number in range(30)) + "\n"
 
@@ -287,3 +288,32 @@ class TestNobodyReadsOn:
         result = subprocess.run(command, cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
         assert (result.returncode, result.stderr) == (0, "")
         assert (tmp_path / "m.html").is_file()
+
+
+DECIMAL_COMMAS = [f"{n},25" for n in range(13)]
+# The separator, the cells of two columns, options, what n is taken for, and its first number. tables/test_plan.py has
+# the columns that tell which mark is which.
+MARKS = {
+    "thousands in a file of decimal commas": (";", POINTS, DECIMAL_COMMAS, [], "number as 1.234,5", 11073),
+    "decimal commas in quotes beside points": (",", POINTS, DECIMAL_COMMAS, [], "number as 1.234,5", 11073),
+    "points, said to be thousands": (";", POINTS, ["a", "b"], ["--decimal", ","], "number as 1.234,5", 11073),
+}
+
+
+@pytest.mark.parametrize("what", MARKS)
+def test_marks_between_thousands_are_told_from_decimal_marks_by_the_file(run, what):
+    separator, cells, beside, options, kind, number = MARKS[what]
+    marked("t.csv", separator, {"n": cells, "m": beside})
+    result = run("check", "t.csv", "--json", *options)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["columns"][0]["taken_for"] == kind
+    assert told["warnings"] == []
+    assert run("fit", "t.csv", "-o", "m.skops", "--detector", "slab", *options).exit_code == 0
+    encoder = load("m.skops")[0]
+    assert encoder.columns_[0].high == max(number, 980)
+    # What was told once holds for other files, in pieces and without the option.
+    result = run("score", "m.skops", "t.csv", "-o", "s.csv", "--fail-above", ".5")
+    assert result.exit_code == 0, result.output
+    fitted = load("m.skops").decision_function(tables.whole(Path("t.csv"), tables.Reading(texts=["n", "m"])))
+    np.testing.assert_allclose(pd.read_csv("s.csv")["decision"], fitted, rtol=1e-4, atol=1e-4)

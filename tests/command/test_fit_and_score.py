@@ -392,3 +392,14 @@ def test_long_integers_of_parquet_name_rows_to_the_last_digit(run, ready, last):
 def test_help_waits_for_no_library_of_numbers(arguments):
     code = f"from slabsvm.command.group import slabsvm; slabsvm({arguments}, standalone_mode=False)"
     assert not {"numpy", "sklearn", "pandas", "rich", "matplotlib"} & loaded_after(code)
+
+
+def test_another_decimal_mark_of_a_new_table_is_said(run):
+    good = "".join(f"{n}.{n % 10}5,{n % 7}.5 kg\n" for n in range(100))
+    Path("good.csv").write_text("a,b\n" + good)
+    Path("new.csv").write_text("a;b\n" + good.replace(",", ";").replace(".", ","))
+    assert run("fit", "good.csv", "-o", "m.skops").exit_code == 0
+    assert run("score", "m.skops", "good.csv", "-o", "one.csv").exit_code == 0
+    result = run("score", "m.skops", "new.csv", "-o", "two.csv", "--decimal", ",")
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv("two.csv")["p_value"].equals(pd.read_csv("one.csv")["p_value"])

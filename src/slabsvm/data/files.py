@@ -94,10 +94,11 @@ def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
     _remove_what_killed_writers_left(path)
     while True:
         # The name is random, so that nobody can put a link there first.
-        part = path.with_name(f"{_start_of_part(path)}{secrets.token_hex(4)}.part")
-        # A new file, with the usual permissions of the user's files.
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
+        part = path.with_name(f"{_start_of_part(path)}{secrets.token_hex(8)}.part")
+        # Inside, so that an interruption leaves nothing; nobody else has a file of this name, one of 2^64.
         try:
+            # A new file, with the usual permissions of the user's files.
+            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
             with os.fdopen(descriptor, "w+b") as file, _while_open(descriptor):
                 # Between the making and the locking another writer may have taken it for a killed one's.
                 if _is_held(descriptor, part):
@@ -144,7 +145,7 @@ def _remove_what_killed_writers_left(path: Path) -> None:
 
 def _is_part(name: str, path: Path) -> bool:
     """Return whether a file's name is that of a part of a path."""
-    return re.fullmatch(rf"{re.escape(_start_of_part(path))}[0-9a-f]{{8}}\.part", name) is not None
+    return re.fullmatch(rf"{re.escape(_start_of_part(path))}[0-9a-f]{{16}}\.part", name) is not None
 
 
 def _start_of_part(path: Path) -> str:
