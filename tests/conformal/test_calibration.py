@@ -6,16 +6,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from scipy.stats import false_discovery_control
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.mixture import GaussianMixture
-from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
 from slabsvm import FitWarning, NeighboursDetector, OneClassSlabSVM, OneClassSVM, TableEncoder
@@ -36,15 +32,6 @@ def positives() -> np.ndarray:
 def positives_and_strangers() -> np.ndarray:
     random = np.random.default_rng(1)
     return np.concatenate([random.normal(size=(60, 2)), random.normal(size=(20, 2)) + 6.0])
-
-
-# A check asks that a row is rejected that was learned (see tests/detectors/test_contract.py).
-REJECTING = OneClassSlabSVM(gamma="scale", ranking="centre")
-
-
-@parametrize_with_checks([ConformalDetector(REJECTING)], expected_failed_checks=problems.answering_without_each_row)
-def test_it_is_an_outlier_detector_to_the_letter(estimator, check):
-    check(estimator)
 
 
 # Arithmetic
@@ -199,13 +186,6 @@ def test_the_threshold_of_any_rate_needs_no_refit(alpha, X, new):
     np.testing.assert_array_equal(below, detector.predict(new, alpha=alpha) == -1)
 
 
-@pytest.mark.warns("Rows infinitely far away are accepted")
-def test_sparse_rows_give_what_dense_rows_give(X, new):
-    dense = ConformalDetector(OneClassSVM(kernel="linear")).fit(X + 4)
-    sparse = ConformalDetector(OneClassSVM(kernel="linear")).fit(sp.coo_array(X + 4))
-    np.testing.assert_allclose(sparse.score_samples(sp.csr_array(new)), dense.score_samples(new), atol=1e-9)
-
-
 @pytest.mark.slow
 def test_novelties_of_a_batch_keep_the_false_discovery_rate_on_average():
     false_shares = []
@@ -237,10 +217,6 @@ def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of(
 
 
 # Rows that repeat
-
-
-def on_a_grid(random, count) -> np.ndarray:
-    return random.integers(0, 4, (count, 2)).astype(float)
 
 
 def test_copies_are_held_out_together_and_mean_what_a_weight_means(X, new):
@@ -408,32 +384,6 @@ def test_duplicates_constants_and_scales_are_taken():
     for X in (np.ones((40, 2)), np.repeat(random.normal(size=(20, 2)), 2, axis=0), 1e30 * random.normal(size=(40, 2))):
         detector = ConformalDetector(OneClassSVM())
         assert np.isfinite(detector.fit(X).score_samples(X)).all()
-
-
-MIXTURE = make_pipeline(StandardScaler(), GaussianMixture())
-
-
-@pytest.mark.parametrize(
-    ("parameters", "rows", "weights", "said"),
-    [
-        ({}, 2, None, "at least 2 samples must be learned"),
-        ({"calibration_size": 0.9}, 10, None, "n_samples = 10: at least 2 samples must be learned"),
-        ({"estimator": FrozenEstimator(OneClassSVM())}, 40, None, "not fitted"),
-        (
-            {"estimator": LocalOutlierFactor(novelty=True)},
-            120,
-            np.ones(120),
-            "LocalOutlierFactor.fit takes no sample_",
-        ),
-        ({"estimator": MIXTURE}, 120, np.ones(120), "GaussianMixture.fit takes no sample_weight"),
-        ({"estimator": OneClassSVM()}, 120, -np.ones(120), "Negative values"),
-        ({"estimator": OneClassSVM()}, 120, np.ones(119), "sample_weight.shape"),
-    ],
-    ids=["two rows", "one is left", "not fitted", "no weights", "no weights at the end", "negative", "too few weights"],
-)
-def test_nonsense_is_refused_with_the_reason(parameters, rows, weights, said, X):
-    with pytest.raises(ValueError, match=said):
-        ConformalDetector(**parameters).fit(X[:rows], sample_weight=weights)
 
 
 @pytest.mark.parametrize("ask", ["p_values", "score_samples", "predict", "novelties", "threshold"])

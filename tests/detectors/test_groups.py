@@ -150,40 +150,11 @@ def test_training_planes_have_no_use_for_groups():
     assert models[0].offset_ == models[1].offset_
 
 
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        (np.zeros(12), r"All rows are of one group.*Give rows of at least 2 groups, or leave groups out"),
-        (np.arange(11), r"groups must name the group of each row, as an array of shape \(12,\).*\(11,\)"),
-        (np.ones((12, 1)), r"shape \(12, 1\)"),
-        ([np.nan, *range(11)], r"groups has no name for 1 row, the first of them row 0"),
-        (["a", None] * 6, r"no name for 6 rows, the first of them row 1"),
-        (["a", float("nan")] * 6, r"no name for 6 rows, the first of them row 1"),
-        (np.ma.array(np.arange(12), mask=np.arange(12) == 3), r"no name for 1 row, the first of them row 3"),
-        (pd.Series(["a", pd.NA] * 6, dtype="string"), r"no name for 6 rows"),
-        (pd.to_datetime(["2026-01-01", None] * 6), r"no name for 6 rows"),
-    ],
-    ids=["one group", "too few", "a table", "nan", "none", "nan among words", "masked", "NA", "NaT"],
-)
-def test_groups_that_make_no_sense_are_refused(names, text):
-    X = np.random.default_rng(0).normal(size=(12, 2))
-    for model in (OneClassSlabSVM(), KernelDensityDetector(), AutoDetector()):
-        with pytest.raises(ValueError, match=text):
-            model.fit(X, groups=names)
-
-
 def of_any_kind(values):
     """Return an array that holds these values as they are."""
     names = np.empty(len(values), dtype=object)
     names[:] = values
     return names
-
-
-@pytest.mark.parametrize("length", [1, 2])
-def test_names_that_cannot_be_compared_are_refused(length):
-    names = of_any_kind([[number] * length for number in range(12)])
-    with pytest.raises(TypeError, match="groups must hold numbers or words"):
-        OneClassSVM().fit(np.random.default_rng(0).normal(size=(12, 2)), groups=names)
 
 
 def test_names_mean_what_they_are_whatever_holds_them():

@@ -233,20 +233,6 @@ def test_rows_that_were_held_out_keep_the_recall_and_answer_fit_predict_by_halve
     assert np.mean(answered) == pytest.approx(nominal, abs=0.035)
 
 
-@pytest.mark.parametrize("make", [OneClassSVM, KernelPCADetector, NeighboursDetector], ids=lambda make: make.__name__)
-def test_two_rows_or_groups_are_too_few_to_hold_one_out(make):
-    with pytest.raises(ValueError, match=r"Two rows have to be learned .* there are 2"):
-        make(calibration="held-out").fit(rows(2))
-    if make is not KernelPCADetector:
-        with pytest.raises(ValueError, match=r"Two groups have to be learned .* there are 2"):
-            make(calibration="held-out").fit(rows(60), groups=np.arange(60) % 2)
-
-
-def test_many_rows_of_two_groups_are_refused_with_what_to_do():
-    with pytest.raises(ValueError, match=r"Give more groups\. Up to 2,000 distinct rows need not be held out"):
-        OneClassSVM().fit(rows(2100), groups=np.arange(2100) % 2)
-
-
 @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 def test_rows_of_another_length_than_the_learned_ones_are_held_out_by_their_own():
     # Both learned rows are one point, of one length.

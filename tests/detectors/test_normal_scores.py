@@ -11,16 +11,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn import config_context
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import AutoDetector, NormalScores
 
 COLUMNS = arrays(np.float64, st.tuples(st.integers(2, 40), st.just(1)), elements=st.integers(-20, 20).map(float))
-
-
-@parametrize_with_checks([NormalScores()])
-def test_scikit_learns_own_checks_pass(estimator, check):
-    check(estimator)
 
 
 @settings(max_examples=60, deadline=None)

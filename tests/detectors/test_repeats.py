@@ -5,16 +5,12 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
-import problems
 from slabsvm import (
     SVDD,
-    AutoDetector,
     FitWarning,
     KernelDensityDetector,
-    KernelPCADetector,
     OneClassSlabSVM,
     OneClassSVM,
 )
@@ -60,26 +56,6 @@ def test_the_share_of_new_rows_that_repeat_is_as_expected(make, kind):
     assert abs(np.mean(less)) < 0.02
     # Forty points may all tie, and then there is no score below to put the plane halfway to.
     assert kind == "forty points" or np.mean(moved) < 0.01
-
-
-@by_kind
-@pytest.mark.parametrize("make", RATED, ids=lambda make: make.__name__)
-@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
-def test_whole_weights_are_counts_of_rows(make, kind):
-    rng = np.random.default_rng(0)
-    X, new = KINDS[kind](rng, 200), KINDS[kind](rng, 500)
-    rows, counts = np.unique(X, axis=0, return_counts=True)
-    given, weighted = make().fit(X), make().fit(rows, sample_weight=counts)
-    size = np.ptp(given.score_samples(X)) + abs(given.offset_)
-    assert weighted.offset_ == pytest.approx(given.offset_, abs=1e-9 * size)
-    np.testing.assert_array_equal(weighted.predict(new), given.predict(new))
-    np.testing.assert_allclose(weighted.decision_function(new), given.decision_function(new), rtol=1e-6, atol=1e-9)
-    for name in ("expected_recall_", "expected_recall_error_"):
-        assert getattr(weighted, name, 0.0) == pytest.approx(getattr(given, name, 0.0), abs=1e-12)
-    # Of each row that repeats, one left out scores what it does among all that are left.
-    places = np.unique(X, axis=0, return_inverse=True)[1].ravel()
-    found = weighted.calibration_scores_[places]
-    np.testing.assert_allclose(found, given.calibration_scores_, rtol=0, atol=1e-9 * size)
 
 
 @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
@@ -169,21 +145,6 @@ def test_of_few_values_all_but_the_rarest_are_at_the_peak(seed):
 
 
 # Near copies
-
-COPIED = [OneClassSVM(), OneClassSlabSVM(), SVDD(), KernelPCADetector(), KernelDensityDetector(), AutoDetector()]
-COPIED += [OneClassSVM(kernel="precomputed")]
-
-
-@pytest.mark.parametrize("model", COPIED, ids=str)
-@pytest.mark.parametrize("copies", [2, 3])
-@pytest.mark.parametrize("spread", [1e-9, 1e-4])
-def test_near_copies_are_warned_of(model, copies, spread):
-    rng = np.random.default_rng(0)
-    X = np.tile(rng.normal(size=(60, 4)), (copies, 1))
-    X += spread * rng.normal(size=X.shape)
-    precomputed = isinstance(model, OneClassSVM) and model.kernel == "precomputed"
-    with pytest.warns(FitWarning, match="100% of the distinct training rows have near copies.*groups"):
-        clone(model).fit(problems.rbf(0.3)(X, X) if precomputed else X)
 
 
 @pytest.mark.parametrize(("n_copies", "n_features", "noise"), [(5, 2, 0.02), (5, 3, 0.05), (5, 5, 0.05), (3, 8, 0.05)])

@@ -10,22 +10,14 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import problems
 from many import pickled
 from positives import grouped
-from slabsvm import AutoDetector, FitWarning, NeighboursDetector, NormalScores
+from slabsvm import AutoDetector, FitWarning, NormalScores
 from slabsvm.ensemble import readings
 from slabsvm.ensemble.scales import scalings_of, viewed
 from slabsvm.ensemble.unlearned import distances_without_own
 from texts import texts
-
-
-@pytest.mark.slow
-@parametrize_with_checks([AutoDetector(recall=0.7)], expected_failed_checks=problems.answering_without_each_row)
-def test_scikit_learns_own_checks_pass_for_the_default(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.slow
@@ -104,13 +96,6 @@ def test_a_recall_that_so_few_samples_cannot_promise_is_warned_of(X):
         AutoDetector(recall=0.99).fit(X)
 
 
-@pytest.mark.parametrize("scale", [1e300, 1e-300])
-def test_features_that_cannot_be_standardised_are_refused(scale, X):
-    for data in (X * scale, X * [1.0, scale, 1.0, 1.0]):
-        with pytest.raises(ValueError, match=r"there are no distances\. Divide them by powers of ten"):
-            AutoDetector().fit(data)
-
-
 def test_pickles_leave_the_progress_out_and_clones_keep_it(X):
     model = AutoDetector(progress=lambda *counts: counts)
     for state in (model, model.fit(X)):
@@ -157,12 +142,6 @@ def test_rows_that_repeat_what_was_learned_rank_above_those_that_were_never_seen
 
 def all_of_four(n_rows):
     return np.hstack([np.eye(4)[np.arange(n_rows) // 4**digit % 4] for digit in range(3)])
-
-
-def test_rows_that_are_all_equal_are_warned_of():
-    with pytest.warns(FitWarning, match="All rows are the same point"):
-        model = AutoDetector().fit(np.ones((20, 3)))
-    assert model.predict([[1.0, 1.0, 1.0]])[0] == 1
 
 
 @pytest.mark.slow
@@ -357,19 +336,6 @@ def test_rows_far_from_0_keep_the_recall(offset):
     rng, far = np.random.default_rng(0), np.array([offset, 0.0, -offset])
     model = AutoDetector().fit(far + rng.normal(size=(300, 3)))
     assert np.mean(model.predict(far + rng.normal(size=(2000, 3))) == 1) == pytest.approx(0.9, abs=0.05)
-
-
-def test_one_group_that_holds_nearly_all_rows_is_warned_of_and_nothing_overflows():
-    rows = np.random.default_rng(0).normal(size=(100, 3))
-    with pytest.warns(FitWarning, match="2 groups are few"):
-        AutoDetector().fit(rows, groups=["a"] * 99 + ["b"])
-
-
-@pytest.mark.parametrize("size", [1e160, 1e-160])
-def test_rows_whose_distances_are_not_in_float64_are_refused(X, size):
-    for model, rows in ((NeighboursDetector(), size * X), (AutoDetector(), sp.csr_array(size * X))):
-        with pytest.raises(ValueError, match="there are no distances"):
-            model.fit(rows)
 
 
 @pytest.mark.slow

@@ -301,14 +301,6 @@ def test_frames_must_have_the_same_columns():
         AutoDetector().fit(table, known_outliers=pd.DataFrame(Z, columns=list("abce")))
 
 
-def test_a_classifier_that_says_no_sureness_is_refused():
-    class Silent(SVC):
-        decision_function = property()
-
-    with pytest.raises(ValueError, match="has neither decision_function nor predict_proba"):
-        AutoDetector(classifier=Silent()).fit(X, known_outliers=Z)
-
-
 @pytest.mark.slow
 def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
     table = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(X[:, 0] > 0, "up", "down"))

@@ -5,8 +5,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import OneClassSVM as ScikitOneClassSVM
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, TrimmedDetector, explain
 
@@ -19,11 +17,6 @@ def contaminated(share, seed=0, n=200):
     strange = np.arange(n) < share * n
     rows = np.where(strange[:, None], rng.normal(4.0, 0.5, size=(n, 3)), rng.normal(size=(n, 3)))
     return rows, strange
-
-
-@parametrize_with_checks([TrimmedDetector()])
-def test_scikit_learns_own_checks_pass(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("model", [None, OneClassSlabSVM(), SVDD(), make_pipeline(StandardScaler(), OneClassSVM())])
@@ -106,21 +99,6 @@ def test_shares_of_features_add_up_to_decisions():
     np.testing.assert_array_equal(explain(model, X[:5]), model.explain(X[:5]))
 
 
-def test_detectors_without_left_out_scores_are_refused():
-    X, _ = contaminated(0.1)
-    for model in (TrimmedDetector(ScikitOneClassSVM()), TrimmedDetector(judge=OneClassSVM(calibration="training"))):
-        with pytest.raises(ValueError, match=r"needs the leave-one-out.*such as OneClassSVM"):
-            model.fit(X)
-    with pytest.raises(ValueError, match=r"'trim' parameter of TrimmedDetector must be a float in the range"):
-        TrimmedDetector(trim=0.7).fit(X)
-    with pytest.raises(ValueError, match=r"trim=0.5 leaves 1 of n_samples=3.*or trim less"):
-        TrimmedDetector(trim=0.5).fit(X[:3])
-    kernel = OneClassSVM(kernel="precomputed")
-    for model in (TrimmedDetector(kernel), TrimmedDetector(judge=kernel)):
-        with pytest.raises(ValueError, match=r"TrimmedDetector needs rows, not a kernel matrix.*may be a function"):
-            model.fit(X @ X.T)
-
-
 def test_known_outliers_among_the_rows_are_not_learned_and_put_no_threshold():
     # More strangers than nu rejects: the threshold lies among them, unless half of them are known.
     X, strange = contaminated(0.18, 3)
@@ -134,9 +112,3 @@ def test_known_outliers_among_the_rows_are_not_learned_and_put_no_threshold():
     assert (told.predict(new) == 1).mean() > 0.86
     # More than are to be trimmed are left out all the same.
     assert len(TrimmedDetector(trim=0.05).fit(X, outlier_rows=np.flatnonzero(strange)).trimmed_) == strange.sum()
-
-
-@pytest.mark.parametrize("rows", [[-1], [200], [0.5], [[1]], [True]])
-def test_what_is_no_number_of_a_row_is_refused(rows):
-    with pytest.raises(ValueError, match="outlier_rows must be a list of row numbers of X, whole and from 0 to 199"):
-        TrimmedDetector().fit(contaminated(0.1)[0], outlier_rows=rows)

@@ -51,31 +51,6 @@ def test_a_square_that_is_computed_is_multiplied_as_one_that_is_held(kernel, dty
     assert (np.abs(found - exact @ x) <= bound + 2 * error * largest).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_change_no_bit_of_a_product(dtype):
-    X, x = rows(RBF(0.3)), np.random.default_rng(1).normal(size=(M, 2))
-    one, two, five = (Blocks(Computed(RBF(0.3), X, n_threads), dtype, 0.0).times(x) for n_threads in (1, 2, 5))
-    np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(one, five)
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_an_upper_triangle_that_fits_is_computed_once_and_changes_no_bit(monkeypatch, n_threads):
-    X, x = rows(RBF(0.3)), np.random.default_rng(1).normal(size=(M, 2))
-    n_values = []
-    block = RBF.block
-    monkeypatch.setattr(RBF, "block", lambda *given: (n_values.append(given[-1].size), block(*given)))
-    half = 4 * M * (M + module.TILE) // 2
-    kept, computed = (Blocks(Computed(RBF(0.3), X, n_threads), np.float32, room) for room in (half, half - 1))
-    for _ in range(2):
-        np.testing.assert_array_equal(kept.times(x), computed.times(x))
-    n_values.clear()
-    kept.times(x)
-    assert sum(n_values) == 0
-    computed.times(x)
-    assert M * M / 2 < sum(n_values) <= half / 4
-
-
 def test_a_thread_that_divides_its_own_task_waits_for_no_other():
     gram, done = Computed(RBF(0.3), rows(RBF(0.3)), 2), []
     with ThreadPoolExecutor(1) as other:
