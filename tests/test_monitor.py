@@ -113,21 +113,6 @@ def test_unchanged_streams_raise_alarms_within_the_promise(kind):
 
 
 @pytest.mark.slow
-def test_the_promise_is_broken_by_references_that_cannot_be_told():
-    learned, grouped = [], []
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        X, (kinds, others), of_rows = normal(rng, 200), rng.normal(size=(2, 9, 1)), rng.integers(0, 9, 1200)
-        # A detector of another library does not know which rows it has learned.
-        watch = DriftMonitor(TheirOneClassSVM(gamma=0.5).fit(X)).fit(X)
-        learned.append(watch.update(normal(rng, 1000)).log_evidence.max())
-        watch = DriftMonitor(FIRST).fit(kinds[of_rows[:200]] + rng.normal(size=(200, 1)))
-        grouped.append(watch.update(others[of_rows[200:]] + rng.normal(size=(1000, 1))).log_evidence.max())
-    assert chance(learned, 0.05) < ERROR
-    assert chance(grouped, 0.05) < ERROR
-
-
-@pytest.mark.slow
 def test_a_shift_of_half_a_deviation_is_found_within_400_rows():
     delays = []
     for seed in range(60):

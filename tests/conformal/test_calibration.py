@@ -273,17 +273,6 @@ def test_near_copies_are_warned_of_and_groups_are_the_remedy(X):
 # Weights
 
 
-def test_weights_of_a_fitted_detectors_calibration_are_counts(X, new):
-    model = OneClassSVM().fit(X[:60])
-    counts = np.random.default_rng(14).integers(0, 4, 60)
-    weighted = ConformalDetector(FrozenEstimator(model)).fit(X[60:], sample_weight=counts)
-    repeated = ConformalDetector(FrozenEstimator(model)).fit(np.repeat(X[60:], counts, axis=0))
-    np.testing.assert_array_equal(weighted.p_values(new), repeated.p_values(new))
-    for alpha in (0.02, 0.05, 0.3):
-        assert weighted.threshold(alpha) == repeated.threshold(alpha)
-        np.testing.assert_array_equal(weighted.predict(new, alpha=alpha), repeated.predict(new, alpha=alpha))
-
-
 def test_rows_of_no_weight_are_neither_learned_nor_held_out(X, new):
     weights = np.tile([1.0, 1.0, 0.0], 40)
     kept = ConformalDetector(OneClassSVM()).fit(X[weights > 0])
@@ -377,15 +366,6 @@ def test_a_detector_that_follows_the_convention_is_no_suspect(X):
     ConformalDetector(HigherIsStranger(labels=(1, 1)), alpha=0.2).fit(X)
 
 
-@pytest.mark.warns("Of 20 calibration rows 1 differ")
-@pytest.mark.warns("Of 20 calibration rows 10 differ")
-def test_duplicates_constants_and_scales_are_taken():
-    random = np.random.default_rng(6)
-    for X in (np.ones((40, 2)), np.repeat(random.normal(size=(20, 2)), 2, axis=0), 1e30 * random.normal(size=(40, 2))):
-        detector = ConformalDetector(OneClassSVM())
-        assert np.isfinite(detector.fit(X).score_samples(X)).all()
-
-
 @pytest.mark.parametrize("ask", ["p_values", "score_samples", "predict", "novelties", "threshold"])
 def test_nothing_is_answered_before_fit(ask, X):
     with pytest.raises(NotFittedError):
@@ -420,11 +400,6 @@ def test_the_share_that_is_held_out_is_rounded_down_and_never_nothing(share, hel
     learned, held_out = parted(arguments, share, np.random.RandomState(0))
     assert len(held_out) == held
     np.testing.assert_array_equal(np.sort(np.concatenate([learned, held_out])), np.arange(10))
-
-
-def test_of_three_rows_two_are_learned_and_one_is_held_out(X):
-    with pytest.warns(FitWarning, match="Nothing will be rejected"):
-        assert ConformalDetector(OneClassSVM()).fit(X[:3]).n_calibration_ == 1
 
 
 def test_novelties_are_those_of_scipy_and_those_that_tie_with_their_allowance(X, new):

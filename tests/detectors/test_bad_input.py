@@ -254,14 +254,6 @@ def test_c_is_in_the_unit_of_weights_however_large(X):
     assert SVDD(C=1e308).fit(X, sample_weight=np.full(60, 1e308)).nu_ == 0.0
 
 
-@pytest.mark.warns("60 samples of weights as uneven as these are worth 1 of equal weights")
-def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
-    weights = np.r_[1e300, np.ones(59)]
-    model = KernelDensityDetector(bandwidth=0.5).fit(X, sample_weight=weights)
-    others = KernelDensityDetector(bandwidth=0.5).fit(X[1:])
-    np.testing.assert_allclose(model.calibration_scores_[0], others.score_samples(X[:1])[0], rtol=1e-12)
-
-
 @by_detector
 @pytest.mark.parametrize("value", [1e-320, 1e-30])
 def test_a_share_below_one_sample_is_that_of_none(name, value, X):
@@ -277,15 +269,6 @@ def test_parameters_may_be_floats_of_any_width(kind, X):
     for name in ("nu_lower", "nu_upper", "epsilon", "gamma", "tol", "cache_size"):
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             OneClassSlabSVM(**{name: kind(0.125)}).fit(X)
-
-
-def test_rates_that_no_calibration_reaches_are_warned_of_or_refused(X):
-    with pytest.warns(UserWarning, match="at least 999999999999999 calibration samples"):
-        detector = ConformalDetector(alpha=1e-320).fit(X)
-    with refused("alpha must be a rate between 0 and 1"):
-        detector.threshold(HUGE)
-    with refused("fdr must be a share between 0 and 1"):
-        detector.novelties(X, HUGE)
 
 
 # Tables of all kinds.

@@ -179,18 +179,6 @@ def test_of_few_rows_the_recall_is_foretold_with_its_error_and_fewer_than_it_nee
     assert error.mean() == pytest.approx(met.std(), rel=0.35)
 
 
-def test_rows_that_repeat_are_no_new_ones_and_a_few_values_no_few_rows():
-    X = np.random.default_rng(0).integers(0, 2, (300, 3)).astype(float)
-    with warnings.catch_warnings(record=True, action="always") as warned:
-        model = OneClassSVM(gamma=1.0).fit(X)
-        rows, counts = np.unique(X, axis=0, return_counts=True)
-        twice = OneClassSVM(gamma=1.0).fit(rows, sample_weight=counts)
-    assert not any("distinct samples are few" in str(one.message) for one in warned)
-    assert model.expected_recall_ == pytest.approx(twice.expected_recall_, abs=1e-12)
-    assert model.expected_recall_ > 0.85
-    assert model.expected_recall_error_ == pytest.approx(twice.expected_recall_error_, abs=1e-12)
-
-
 @pytest.mark.warns("of the training samples are support vectors")
 @pytest.mark.parametrize("name", ["one-class slab SVM", "one-class SVM", "SVDD"])
 def test_the_expected_recall_is_that_of_this_model(name):

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -219,14 +218,6 @@ def test_behind_an_encoder_of_tables_shares_are_those_of_the_columns(frame):
     # An array has no names.
     pairs = np.column_stack([finish.astype(object), width])
     assert explain(make_pipeline(TableEncoder(), AutoDetector()).fit(pairs), pairs[:3]).shape == (3, 2)
-
-
-@pytest.mark.slow
-def test_a_step_that_mixes_features_behind_an_encoder_is_refused():
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
-    model = make_pipeline(TableEncoder(), PCA(2), AutoDetector()).fit(table)
-    with pytest.raises(ValueError, match="'pca'"):
-        explain(model, table)
 
 
 def test_detectors_that_do_not_say_are_refused(X):

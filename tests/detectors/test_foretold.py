@@ -90,14 +90,6 @@ def test_rows_of_new_groups_are_accepted_as_foretold(n_groups, size, alike):
     assert np.mean(errors) == pytest.approx(np.std(less), rel=0.5)
 
 
-def test_groups_count_alike_and_rows_within_them_by_weight():
-    weights, names = np.array([1.0, 1.0, 2.0, 5.0, 0.0, 3.0]), np.array([0, 0, 0, 1, 1, -1])
-    calibration = calibration_by(np.array([True] * 5 + [False]), weights, names)
-    assert calibration.rows.tolist() == [0, 1, 2, 3]
-    np.testing.assert_allclose(calibration.masses, [0.125, 0.125, 0.25, 0.5])
-    assert calibration.worth == 2.0
-
-
 def test_weights_that_are_nearly_one_foretell_nearly_what_none_do():
     rng, n = np.random.default_rng(0), 20
     for _ in range(200):

@@ -43,15 +43,6 @@ def test_groups_of_one_row_are_rows(model):
         assert each.expected_recall_ == pytest.approx(alone.expected_recall_, abs=1e-6)
 
 
-@pytest.mark.warns("With calibration='training' expect")
-def test_left_out_densities_are_those_of_refits_without_the_group():
-    X, groups = grouped(8, 4)
-    model = KernelDensityDetector(bandwidth=0.7).fit(X, groups=groups)
-    plain = KernelDensityDetector(bandwidth=0.7, calibration="training")
-    refitted = [plain.fit(X[groups != g]).score_samples(X[groups == g]) for g in range(8)]
-    np.testing.assert_allclose(model.calibration_scores_, np.concatenate(refitted), rtol=1e-9)
-
-
 def test_all_groups_count_alike_however_many_rows_they_have():
     # Nine groups of two rows near 0, and one of a hundred far from them: a tenth of the groups.
     rng = np.random.default_rng(0)
@@ -128,19 +119,6 @@ def test_scikit_learn_routes_groups_through_pipelines():
         routed = steps.fit(X, groups=groups)
     alone = OneClassSVM().fit(StandardScaler().fit_transform(X), groups=groups)
     assert routed[-1].offset_ == alone.offset_
-
-
-@pytest.mark.slow
-def test_averaged_slabs_count_groups():
-    X, groups = grouped(30, 5)
-    model = AutoDetector().fit(X, groups=groups)
-    assert "30 groups each left out whole" in model.summary()
-    # One group among 30, and the new row: a 31st of what is counted for the least normal.
-    assert model.p_values(np.full((1, 3), 50.0)) == pytest.approx(1 / 31)
-    shares = [(model.calibration_decisions_[groups == g] >= 0).mean() for g in range(30)]
-    assert abs(np.mean(shares) - model.expected_recall_) < 1 / 31
-    with pytest.raises(ValueError, match="max_rows=100 draws some"):
-        AutoDetector(max_rows=100).fit(X, groups=groups)
 
 
 @pytest.mark.warns("of the training samples are support vectors")

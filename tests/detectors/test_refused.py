@@ -194,6 +194,7 @@ REFUSED = [
         (make(**HELD_OUT), X, {"groups": Y}, r"Two groups have to be learned .* there are 2")
         for make in (OneClassSVM, NeighboursDetector)
     ),
+    (AutoDetector(max_rows=20), X, {"groups": np.arange(60) // 3}, "max_rows=20 draws some"),
     (OWN, np.random.default_rng(0).normal(size=(2100, 4)), {"groups": np.arange(2100) % 2}, MORE),
 ]
 NO_GROUPS = [

@@ -170,11 +170,6 @@ def test_what_the_warning_of_near_copies_says_is_so_and_each_remedy_helps():
         assert (remedied.predict(new) == 1).mean() == pytest.approx(remedied.expected_recall_, abs=0.06)
 
 
-def tiny_clusters(rng):
-    centres = 10 * np.random.default_rng(5).normal(size=(30, 4))
-    return centres[rng.integers(0, 30, 300)] + 1e-4 * rng.normal(size=(300, 4))
-
-
 def clouds_of_three_sizes(rng):
     which = rng.choice(3, 300, p=[0.95, 0.04, 0.01])
     centres, sizes = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]]), np.array([1.0, 0.01, 0.001])
@@ -207,8 +202,3 @@ def test_rows_without_near_copies_have_none(draw):
         if X.shape[1] != 52:
             centred = np.unique(X - np.median(X, axis=0), axis=0)
             assert near_copies(sp.csr_array(centred)) < 0.2
-
-
-def test_real_clusters_of_a_few_rows_look_like_copies():
-    # Nothing in the rows tells one from the other: the warning says what it rests on.
-    assert near_copies(tiny_clusters(np.random.default_rng(0))) > 0.2

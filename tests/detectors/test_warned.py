@@ -153,6 +153,7 @@ def quiet():
         yield f"of which few repeat, {make.__name__}", make(gamma="scale"), ages, {}, ""
     for make in (OneClassSVM, SVDD, partial(KernelPCADetector, n_components=1)):
         yield f"well above rounding, {make()}", make(gamma=1e-8), normal(300, 3), {}, ""
+    yield "few values", OneClassSVM(gamma=1.0), cells(300, 2, 2, 2), {}, "(?!.*distinct samples are few)"
     for name, rows in SCALES.items():
         yield f"scale, {name}", KernelDensityDetector(), rows, {}, "(?!.*set the scale)"
     for model in (OneClassSlabSVM(gamma=1.0), KernelDensityDetector(bandwidth=1.0), SVDD(kernel="intersection")):

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,8 +16,7 @@ from many import pickled
 from positives import grouped
 from slabsvm import AutoDetector, FitWarning, NormalScores
 from slabsvm.ensemble import readings
-from slabsvm.ensemble.scales import scalings_of, viewed
-from slabsvm.ensemble.unlearned import distances_without_own
+from slabsvm.ensemble.scales import viewed
 from texts import texts
 
 
@@ -30,18 +30,6 @@ def test_it_takes_features_of_any_scale_that_can_be_standardised(X, by):
     assert scaled.offset_ == pytest.approx(plain.offset_, abs=0.02)
     decision = scaled.decision_function(new * by)
     np.testing.assert_array_equal(decision, scaled.score_samples(new * by) - scaled.offset_)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n_samples", "off_by"), [(100, 0.02), (300, 0.015)])
-def test_the_recall_that_was_asked_for_is_kept(n_samples, off_by):
-    found = []
-    for seed in range(10):
-        generator = np.random.default_rng(seed)
-        model = AutoDetector().fit(generator.normal(size=(n_samples, 4)))
-        found.append((model.predict(generator.normal(size=(400, 4))) == 1).mean())
-    chance = 2 * np.sqrt(0.09 / n_samples / 10)
-    assert abs(np.mean(found) - 0.9) < off_by + chance
 
 
 @pytest.mark.slow
@@ -64,17 +52,6 @@ def test_a_rate_may_be_asked_for_after_the_fit():
             model.predict(new, alpha=alpha)
     with pytest.raises(AttributeError, match="needs a fit with calibration='auto'"):
         AutoDetector(calibration="training").fit(train).p_values(new)
-
-
-@pytest.mark.slow
-@pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
-def test_p_values_count_rows_by_weight(X):
-    times = np.random.default_rng(0).integers(0, 4, len(X))
-    weighted = AutoDetector().fit(X, sample_weight=times)
-    below = weighted.calibration_scores_[:, None] <= weighted.score_samples(X)
-    # A row of weight 3 is three rows.
-    expected = (1 + (times[:, None] * below).sum(axis=0)) / (1 + times.sum())
-    np.testing.assert_allclose(weighted.p_values(X), expected)
 
 
 @pytest.mark.slow
@@ -215,24 +192,6 @@ def test_the_score_is_minus_the_mean_surprise_of_three_readings_in_two_views(mon
     np.testing.assert_allclose(model.score_samples(new), -total, rtol=1e-4)
 
 
-@pytest.mark.parametrize("few", [True, False])
-def test_distances_of_few_rows_are_those_in_views_that_have_not_learned_them(few):
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=(40, 2)), rng.integers(0, 3, 40), np.zeros(40)])
-    X[5, 3], X[7] = 1.0, X[8]
-    training = AutoDetector().training(X if few else X[:12])
-    samples, copies = training.samples, training.n_copies
-    near = np.array([np.delete(np.arange(len(samples)), i) for i in range(len(samples))])
-    for place, scaling in enumerate(scalings_of(training)):
-        found = distances_without_own(scaling, training, near)
-        for i, others in enumerate(near):
-            stays = copies - (np.arange(len(samples)) == i)
-            rest = AutoDetector().training(np.repeat(samples, stays.astype(int), axis=0))
-            refit = scalings_of(rest)[place]
-            expected = np.linalg.norm(viewed(refit, samples[[i]]) - viewed(refit, samples[others]), axis=1)
-            np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-9)
-
-
 def test_a_constant_feature_that_changes_rejects_whatever_the_others_are(X):
     def beside(rows, value):
         return np.column_stack([rows, np.full(len(rows), value)])
@@ -309,36 +268,6 @@ def test_sparse_rows_are_one_view_as_they_are(X):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draw", ["normal", "standard_cauchy"])
-@pytest.mark.parametrize("n", [60, 300, 1050])
-def test_few_rows_of_many_features_keep_the_recall(draw, n):
-    recalls = []
-    for seed in range(12 if n < 1000 else 4):
-        rows = getattr(np.random.default_rng(seed), draw)(size=(n + 1000, 200))
-        recalls.append(np.mean(AutoDetector().fit(rows[:n]).predict(rows[n:]) == 1))
-    # In views that know each row .6, .13 and .74 were accepted.
-    assert np.mean(recalls) == pytest.approx(0.9, abs=0.02 + 3 * np.sqrt(0.09 / n / len(recalls)))
-
-
-@pytest.mark.slow
-def test_groups_of_rows_of_many_features_keep_the_recall_however_many_they_are():
-    recalls = []
-    for seed in range(3):
-        rows = np.random.default_rng(seed).standard_cauchy((1900, 200))
-        model = AutoDetector().fit(rows[:900], groups=np.repeat(np.arange(300), 3))
-        recalls.append(np.mean(model.predict(rows[900:]) == 1))
-    # In views that know each group .72 were accepted.
-    assert np.mean(recalls) == pytest.approx(0.9, abs=0.04)
-
-
-@pytest.mark.parametrize("offset", [1e10, 1e11])
-def test_rows_far_from_0_keep_the_recall(offset):
-    rng, far = np.random.default_rng(0), np.array([offset, 0.0, -offset])
-    model = AutoDetector().fit(far + rng.normal(size=(300, 3)))
-    assert np.mean(model.predict(far + rng.normal(size=(2000, 3))) == 1) == pytest.approx(0.9, abs=0.05)
-
-
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @pytest.mark.parametrize(("n_groups", "n_rows"), [(40, 30), (250, 8)])
 @pytest.mark.parametrize("spread", [0.02, 1.0])
@@ -353,15 +282,53 @@ def test_the_recall_of_new_groups_is_as_foretold(spread, n_groups, n_rows):
         assert (AutoDetector().fit(X).predict(new) == 1).mean() < found - 0.1
 
 
+# How many rows are learned and how many times, how they are drawn, whether in groups, and by how much recalls are off.
+RECALLS = {
+    "few rows": (100, 10, lambda rng, n: rng.normal(size=(n, 4)), False, 0.02 + 2 * np.sqrt(0.09 / 100 / 10)),
+    "more rows": (300, 10, lambda rng, n: rng.normal(size=(n, 4)), False, 0.015 + 2 * np.sqrt(0.09 / 300 / 10)),
+    # In views that know each row .6, .13 and .74 were accepted, and in those that know each group .72.
+    **{
+        f"{n} rows of 200 features, {law}": (n, 12 if n < 1000 else 4, draw, False, 0.02)
+        for n, (law, draw) in product(
+            (60, 300, 1050),
+            {
+                "normal": lambda rng, n: rng.normal(size=(n, 200)),
+                "Cauchy": lambda rng, n: rng.standard_cauchy((n, 200)),
+            }.items(),
+        )
+    },
+    "groups of 200 features": (900, 3, lambda rng, n: rng.standard_cauchy((n, 200)), True, 0.04),
+    **{
+        f"at {far:g}": (300, 1, lambda rng, n, far=far: rng.normal((far, 0.0, -far), 1.0, (n, 3)), False, 0.05)
+        for far in (1e10, 1e11)
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECALLS)
+def test_the_recall_that_was_asked_for_is_kept(name):
+    n, n_models, draw, in_groups, off_by = RECALLS[name]
+    recalls = []
+    for seed in range(n_models):
+        rows = draw(np.random.default_rng(seed), n + 1000)
+        model = AutoDetector().fit(rows[:n], groups=np.arange(n) // 3 if in_groups else None)
+        recalls.append(np.mean(model.predict(rows[n:]) == 1))
+    chance = 3 * np.sqrt(0.09 / n / n_models) if off_by == 0.02 else 0.0
+    assert np.mean(recalls) == pytest.approx(0.9, abs=off_by + chance)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_few_rows_each_is_scored_by_a_model_that_has_not_learned_it(weighted):
     rng = np.random.default_rng(0)
-    X, weights = rng.normal(size=(30, 3)), np.r_[3.0, np.ones(29)]
+    X, weights = np.column_stack([rng.normal(size=(30, 2)), rng.integers(0, 3, 30), np.zeros(30)]), np.ones(30)
+    # One value alone in a feature, and a row that is there three times.
+    X[5, 3], weights[0] = 1.0, 3.0
     rows = X if weighted else np.repeat(X, weights.astype(int), axis=0)
     scores = AutoDetector().fit(rows, sample_weight=weights if weighted else None).calibration_scores_
-    for place in (0, 5, 29):
+    for place in (0, 5, 7, 12, 29):
         some = np.repeat(X, (weights - (np.arange(30) == place)).astype(int), axis=0)
         refit = AutoDetector().fit(some).score_samples(X[[place]])[0]
         assert scores[place if weighted or not place else place + 2] == pytest.approx(refit, abs=1e-9)

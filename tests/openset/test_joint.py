@@ -128,14 +128,6 @@ def test_what_lies_between_classes_is_less_normal_than_what_lies_in_one(known):
     assert p[0] < 0.5 * min(p[1], alone[0])
 
 
-@pytest.mark.warns("The fitted w is zero")
-def test_a_linear_model_that_accepts_far_rows_is_warned_of(known):
-    with pytest.warns(FitWarning, match="a model that accepts rows infinitely far away"):
-        OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC()).fit(*known)
-    with warnings.catch_warnings(action="error"):
-        OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(*known)
-
-
 # How sure a classifier is
 
 
