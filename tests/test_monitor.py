@@ -124,13 +124,6 @@ def test_a_shift_of_half_a_deviation_is_found_within_400_rows():
 
 
 class TestBets:
-    @pytest.mark.parametrize("number", range(len(monitor.BETS)))
-    def test_a_bet_is_a_density(self, number):
-        # All wealth is in this bet, and what is held back and staked anew is e^-700 of it.
-        wealth = np.eye(len(monitor.BETS))[number]
-        mean = integral(lambda *p: np.exp(monitor.after_bets(wealth, 700.0, 0, np.array([p]))[0][0] - 700.0))
-        assert mean == pytest.approx(1.0, abs=1e-9)
-
     @pytest.mark.parametrize("rows", [0, 1, 57])
     def test_the_mean_of_the_wealth_after_a_row_is_the_wealth_before(self, rows):
         p = np.random.default_rng(1).random(rows) ** 1.5

@@ -28,31 +28,6 @@ def groups(begins: Any, samples: Any, leaves: Any) -> tuple[Any, ...]:
     return np.array(begins, np.int64), np.array(samples, np.int64), np.array(leaves, bool)
 
 
-def test_a_fit_gives_arrays_of_its_own_and_writes_to_none_of_those_it_was_given():
-    arguments = given()
-    before = {name: np.copy(value) for name, value in arguments.items()}
-    for value in arguments.values():
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-    multipliers, scores, steps, curvature, optimal, without, error, counts = core.fit(**arguments, stays=np.zeros(M))
-    assert multipliers.shape == (2, M)
-    assert scores.shape == without.shape == (M,)
-    assert steps > 0
-    assert curvature >= 0
-    assert optimal
-    assert 0 <= error < 1e-12
-    assert set(counts) == {"factors", "merged", "at_once", "handed_on", "stepwise", "again", "refitted", "refit_steps"}
-    for name, value in before.items():
-        np.testing.assert_array_equal(arguments[name], value)
-    # They are the caller's, to write to.
-    multipliers[...] = scores[...] = without[...] = 0.0
-
-
-def test_nothing_is_left_out_that_was_not_asked_for():
-    for asked in ({}, {"groups": groups([0], [], [])}, {"optimum": False}, {"max_steps": 3}):
-        assert core.fit(**given(), **asked)[5].size == 0
-
-
 WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "rows that are not padded": (ValueError, "LANES", {"K": lambda K: np.ascontiguousarray(K[:, :M])}),
     "rows that are too short": (ValueError, "LANES", {"K": lambda K: np.ascontiguousarray(K[:, : core.LANES])}),

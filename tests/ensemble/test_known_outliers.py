@@ -224,15 +224,6 @@ def test_of_many_rows_a_sample_is_learned_and_the_others_put_the_threshold():
 
 
 @pytest.mark.slow
-def test_dask_arrays_are_learned_where_they_are():
-    array = pytest.importorskip("dask.array")
-    many = normal(1200, 12)
-    here = AutoDetector(max_rows=300).fit(many, known_outliers=Z)
-    there = AutoDetector(max_rows=300).fit(array.from_array(many, chunks=(400, 4)), known_outliers=Z)
-    np.testing.assert_array_equal(here.score_samples(NEW), there.score_samples(NEW))
-
-
-@pytest.mark.slow
 def test_sparse_rows_have_a_classifier_too():
     rows = sp.random_array((300, 30), density=0.2, random_state=0, format="csr")
     strange = sp.random_array((6, 30), density=0.2, random_state=1, format="csr") * 5

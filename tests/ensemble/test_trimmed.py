@@ -65,6 +65,10 @@ def test_what_is_trimmed_is_the_least_normal_and_is_named():
     # What was not learned is asked as new rows are.
     np.testing.assert_array_equal(model.decisions_[model.trimmed_], model.decision_function(X[model.trimmed_]))
     assert (model.decisions_ >= 0).mean() == pytest.approx(0.9, abs=0.01)
+    np.testing.assert_allclose(model.explain(X[:5]).sum(axis=1), model.decision_function(X[:5]), atol=1e-9)
+    np.testing.assert_array_equal(explain(model, X[:5]), model.explain(X[:5]))
+    # In floating point .07 times 100 is more than 7.
+    assert len(TrimmedDetector(trim=0.07).fit(X[:100]).trimmed_) == 7
 
 
 GRID = np.stack(np.meshgrid(np.arange(7.0), np.arange(7.0)), axis=-1).reshape(-1, 2)
@@ -84,19 +88,6 @@ def test_rows_that_score_alike_are_trimmed_in_no_order_of_theirs(X, model):
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(len(X))
         np.testing.assert_array_equal(model.fit(X[order]).decision_function(X), one)
-
-
-def test_no_more_are_trimmed_than_the_share_says():
-    X, _ = contaminated(0.1, n=100)
-    # In floating point .07 times 100 is more than 7.
-    assert len(TrimmedDetector(trim=0.07).fit(X).trimmed_) == 7
-
-
-def test_shares_of_features_add_up_to_decisions():
-    X, _ = contaminated(0.1)
-    model = TrimmedDetector().fit(X)
-    np.testing.assert_allclose(model.explain(X[:5]).sum(axis=1), model.decision_function(X[:5]), atol=1e-9)
-    np.testing.assert_array_equal(explain(model, X[:5]), model.explain(X[:5]))
 
 
 def test_known_outliers_among_the_rows_are_not_learned_and_put_no_threshold():

@@ -1,11 +1,13 @@
 """Products K beta by shorter ways are those of K, and a search holds K of one gamma."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm.gram.computed import Explicit, gram_of
+from slabsvm.gram.computed import Computed, Explicit, gram_of
 from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric
@@ -78,3 +80,10 @@ def test_each_gamma_has_distances_as_exact_as_it_needs(X):
         K = exact(gamma, spread, spread)
         np.testing.assert_allclose(gram_of(kernel, spread, 1).held().block(np.arange(9), None), K[:9], atol=1e-12)
         np.testing.assert_allclose(kernel(spread[:9], spread), K[:9], atol=1e-12)
+
+
+def test_a_thread_that_divides_its_own_task_waits_for_no_other(X):
+    gram, done = Computed(RBF(0.3), X, 2), []
+    with ThreadPoolExecutor(1) as other:
+        other.submit(gram.divide, lambda _: gram.divide(done.append, range(5)), range(8)).result(timeout=60)
+    assert sorted(done) == sorted(list(range(5)) * 8)

@@ -78,6 +78,10 @@ def special():
     yield "one has all the mass", one_class(np.ones(4), 0.25), four, None, {"exact": True}
     ball = problems.linear(*2 * [np.random.default_rng(0).normal(size=(50, 3))])
     yield "sphere", hypersphere(np.ones(50), 0.2, np.diagonal(ball).copy()), ball, None, {"some": 15}
+    for epsilon in (2 / 3, 1.5):
+        K = problems.rbf(2.0)(*2 * [np.random.default_rng(0).normal(size=(120, 8))])
+        dual = one_class_slab(np.ones(120), 0.1, 0.05, epsilon)
+        yield f"collapsed, {epsilon}", dual, K, None, {"some": 30, "exact": True}
     for epsilon in EPSILONS:
         yield f"equal points, {epsilon}", one_class_slab(np.ones(300), 0.1, 0.05, epsilon), equal, None, {"some": 10}
         for n in (1, 2, 5):
@@ -135,22 +139,6 @@ def test_planes_that_are_apart_are_not_taken_for_merged_ones():
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, K, solution.multipliers) <= 1e-9 * abs(solution.objective)
     assert (solution.multipliers[:, :2] == np.diag(dual.caps.max(axis=1))).all()
-
-
-@pytest.mark.parametrize("epsilon", [2 / 3, 1.5])
-def test_rows_of_a_collapsed_slab_leave_it_all_at_once(epsilon):
-    X = np.random.default_rng(0).normal(size=(120, 8))
-    K, dual = problems.rbf(2.0)(X, X), one_class_slab(np.ones(120), 0.1, 0.05, epsilon)
-    solution, found = left_out(dual, K)
-    assert ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
-    assert found.counts["merged"]
-    assert found.counts["at_once"] == 120
-    assert found.error < 1e-12
-    # All score the same, but not under the model that lacks them: by the inverse of K bordered by ones.
-    inverse = np.linalg.inv(np.block([[K, np.ones((120, 1))], [np.ones((1, 120)), 0.0]]))
-    moves = dual.beta(solution.multipliers) * (inverse[-1, :-1] - 1.0) / np.diagonal(inverse)[:-1]
-    np.testing.assert_allclose(found.scores, solution.scores + moves, atol=1e-10)
-    assert solution.scores.std() < 1e-6 * found.scores.std()
 
 
 def test_a_degenerate_solution_has_the_scores_that_it_has():
