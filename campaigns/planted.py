@@ -90,7 +90,6 @@ planted(
     gaps_too_small,
     "a_slabs_gap_is_that_of_its_multipliers_and_within_tol",
     "every_way_to_the_optimum_ends_at_the_same_scores_with_a_true_gap",
-    "many_rows_have_a_true_gap_whatever_the_memory_and_the_precision",
     "a_slab_of_any_scale_is_certified_or_refused_in_words",
 )
 planted(

@@ -57,12 +57,6 @@ def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X
 HUGE = 10**400
 
 
-def test_rows_of_a_kernel_matrix_with_other_samples_are_refused(X):
-    model = OneClassSVM(kernel="precomputed").fit(problems.rbf(0.5)(X, X))
-    with refused("expecting 60 features"):
-        model.predict(np.ones((6, 4)))
-
-
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector])
 def test_a_row_at_which_a_callable_overflows_is_named(make, X, monkeypatch):
     monkeypatch.setattr(expansion, "STEP_BYTES", 8 * 60 * 7)  # seven rows at once

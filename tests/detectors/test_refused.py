@@ -24,6 +24,7 @@ from slabsvm import (
     KernelDensityDetector,
     KernelPCADetector,
     NeighboursDetector,
+    NormalScores,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
@@ -150,6 +151,7 @@ REFUSED = [
     (ConformalDetector(), X, {"sample_weight": np.full(60, 1e14)}, "add up to 6e[+]15"),
     (OpenSetClassifier(), X, {"y": Y, "sample_weight": np.full(60, 1e308)}, "Class 0.*add up to"),
     (ConformalDetector(OWN), X, {"sample_weight": -np.ones(60)}, "Negative values"),
+    (NormalScores(), X, {"sample_weight": -np.ones(60)}, "Negative values"),
     (ConformalDetector(OWN), X, {"sample_weight": np.ones(59)}, "sample_weight.shape"),
     # Numbers that float64 does not hold, or not as they are.
     *((make(), 1e-170 * X, {}, LITTLE) for make in (OneClassSlabSVM, SVDD, KernelPCADetector, KernelDensityDetector)),

@@ -8,7 +8,7 @@ test_oneclass_score_samples: laws/test_answers.py
 test_libsvm_parameters: test_two_points_have_the_solution_that_is_found_by_hand
 test_precomputed, test_svc_clone_with_callable_kernel: detectors/test_contract.py
 test_gamma_scale: test_gamma_scale_is_what_scikit_learn_says
-test_n_support, test_n_iter_libsvm: test_as_many_support_vectors_as_multipliers
+test_n_support, test_n_iter_libsvm: test_fitted_arrays_do_not_steer_predictions
 test_weight, test_sample_weights: test_heavier_rows_pull_the_model_to_their_side
 test_negative_sample_weights_mask_all_samples, test_svm_equivalence_sample_weight_C, test_error, test_svr_errors,
 test_svc_bad_kernel, test_svc_nonfinite_params, test_sparse_precomputed, test_libsvm_convergence_warnings, test_timeout,
@@ -96,16 +96,6 @@ def test_gamma_scale_is_what_scikit_learn_says(model):
 
 
 @both_models
-def test_as_many_support_vectors_as_multipliers(model):
-    model = clone(model)
-    assert not hasattr(model, "support_")
-    model.fit([[0], [0.44], [0.45], [0.46], [1]])
-    assert len(model.support_) == len(model.support_vectors_) == model.dual_coef_.shape[1]
-    assert np.count_nonzero(model.dual_coef_) == model.dual_coef_.size
-    assert type(model.n_iter_) is int
-
-
-@both_models
 @pytest.mark.parametrize("layout", [np.asarray, sp.lil_matrix], ids=["dense", "sparse"])
 def test_heavier_rows_pull_the_model_to_their_side(model, layout):
     """Two clouds mirror each other; where one weighs a hundred times as much, the other is rejected for it."""
@@ -120,6 +110,8 @@ def test_heavier_rows_pull_the_model_to_their_side(model, layout):
 @both_models
 def test_fitted_arrays_do_not_steer_predictions(model):
     model = clone(model).fit(SIX)
+    assert len(model.support_) == len(model.support_vectors_) == np.count_nonzero(model.dual_coef_)
+    assert type(model.n_iter_) is int
     before = model.decision_function(THREE)
     model.dual_coef_ = 0.0 * model.dual_coef_
     model.support_ = model.support_ + 1_000_000
