@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import ConformalDetector, FitWarning, OneClassSVM
+from slabsvm import ConformalDetector, OneClassSVM
 
 # Few groups and rows are enough for what is exact.
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
@@ -77,9 +77,3 @@ def test_under_metadata_routing_pipelines_get_groups_and_weights():
     unrouted = ConformalDetector(plain, alpha=0.2).fit(X, **given)
     np.testing.assert_array_equal(routed.p_values(X), unrouted.p_values(X))
     assert routed.estimator_[-1].offset_ == unrouted.estimator_[-1].offset_
-
-
-def test_too_few_groups_for_the_rate_are_warned_of():
-    X, groups = grouped(12, 4)
-    with pytest.warns(FitWarning, match=r"with 6 calibration samples.*or groups, if you gave groups"):
-        ConformalDetector(OneClassSVM(), alpha=0.05).fit(X, groups=groups)

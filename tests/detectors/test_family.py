@@ -264,15 +264,6 @@ def test_left_out_scores_of_a_ball_by_folds_are_those_of_models_of_the_other_fol
     assert (model.calibration_decisions_ < 0).mean() == pytest.approx(0.2, abs=0.03)
 
 
-@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
-@pytest.mark.parametrize("n_samples", [2, 3, 5, 11])
-def test_folds_of_few_rows_leave_some_to_learn(n_samples):
-    X = np.random.default_rng(0).gamma(16.0, 1 / 4, (n_samples, 2))
-    for model in (SVDD(kernel="linear"), SVDD(kernel="chi2"), KernelPCADetector(), KernelPCADetector(kernel="linear")):
-        assert np.isfinite(model.fit(X).calibration_scores_).all()
-        assert np.isfinite(model.decision_function(X)).all()
-
-
 @pytest.mark.warns("distinct samples are few")
 def test_as_many_components_as_there_are_leave_folds_theirs():
     X = np.random.default_rng(0).normal(size=(25, 3))

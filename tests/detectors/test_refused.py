@@ -175,6 +175,17 @@ REFUSED = [
     *((TrimmedDetector(**{role: MATRIX}), X @ X.T, {}, MATRICES) for role in ("estimator", "judge")),
     *((TrimmedDetector(), X, {"outlier_rows": rows}, NUMBERS) for rows in ([-1], [60], [0.5], [[1]], [True])),
     (AutoDetector(classifier=Silent()), X, {"known_outliers": X[:5] + 3.0}, UNCERTAIN),
+    *(
+        (AutoDetector(), pd.DataFrame(X, columns=list("abc")) if "names" in said else X, {"known_outliers": rows}, said)
+        for rows, said in (
+            (X[:5, :2], "known_outliers has 2 features"),
+            (np.full((1, 3), np.nan), "known_outliers contains NaN"),
+            (np.empty((0, 3)), "known_outliers: Found array with 0 sample"),
+            (X[0], "known_outliers: Expected 2D array"),
+            (pd.DataFrame(X[:5]).add_prefix("x"), "known_outliers has named columns, and X has none. In a pipeline"),
+            (pd.DataFrame(X[:5], columns=list("abe")), "known_outliers: The feature names should match"),
+        )
+    ),
     (ConformalDetector(FrozenEstimator(OWN)), X, {}, "not fitted"),
     *(
         (ConformalDetector(model), X, {"sample_weight": np.ones(60)}, f"{name}.fit takes no sample_weight")

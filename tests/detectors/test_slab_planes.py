@@ -44,12 +44,6 @@ def test_a_slab_has_no_width_where_rounding_or_the_sixth_digit_hides_it(near, fa
         assert "Use a smaller gamma" in text
 
 
-def test_a_slab_that_is_narrow_beside_its_offsets_and_not_beside_its_scores_has_width():
-    assert not told(1.0, 1.0 + 1e-9, 1e-13, spread=1e-9)
-    assert told(1.0, 1.0 + 1e-9, 1e-9, spread=1e-9)
-    assert told(1.0, 1.0 + 0.5 * NO_WIDTH, spread=2.0)
-
-
 ROUNDING = 64 * np.finfo(np.float64).eps
 
 reproducibly = settings(deadline=None, derandomize=True)

@@ -64,6 +64,16 @@ MEETING = partial(OneClassSlabSVM, calibration="training", nu_lower=0.05, nu_upp
 AROUND_0 = np.concatenate([normal(200, 2), -normal(200, 2)])
 MATRICES = [problems.rbf(0.3)(X, X) for X in (near_copies(*how) for how in COPIES)]
 subspace = partial(KernelPCADetector, n_components=4, kernel="linear")
+UNEVEN = r"300 samples of weights as uneven as these are worth 1\.69 of equal weights, .* are few to set a threshold"
+COPIES_GIVEN = "(9[0-9]|100)% of the samples repeat others, as given or by whole-number weights"
+THREE_TIMES = np.concatenate([normal(300, 3), normal(300, 3), normal(300, 3)[1:]])
+BY_NEIGHBOURS = (AutoDetector(), NeighboursDetector())
+
+
+def heavy(weight):
+    return {"sample_weight": np.r_[weight, np.ones(299)]}
+
+
 # A model, what it learns, what it is given besides, and what it says.
 WARNED = [
     *((make(gamma=1e3), normal(60, 20), {}, NOTHING_APART) for make in (OneClassSVM, SVDD, KernelPCADetector)),
@@ -81,6 +91,29 @@ WARNED = [
     (AutoDetector(), normal(100, 3), {"groups": ["a"] * 99 + ["b"]}, "2 groups are few"),
     *((model, near_copies(*how), {}, NEAR) for model, how in product(COPIED, COPIES)),
     *((OneClassSVM(kernel="precomputed"), K, {}, NEAR) for K in MATRICES),
+    *(
+        (model, form(normal(300, 3)), heavy(1000.0), f"{UNEVEN}.*expect 5.*worth 26 or more")
+        for model, form in product((*COPIED, NeighboursDetector()), (sp.csr_array, np.array))
+    ),
+    (ConformalDetector(OneClassSVM(), alpha=0.1, random_state=1), normal(300, 3), heavy(1000.0), "are worth 1"),
+    *(
+        (model, normal(300, 3), heavy(weight), "are worth 1 of equal weights")
+        for model, weight in product(BY_NEIGHBOURS, (1e18, 1e200, 1.7e308))
+    ),
+    (
+        AutoDetector(recall=0.999),
+        normal(40, 8),
+        {},
+        r"recall=0\.999 is more than 40 .*recall of 0\.976 at most",
+    ),
+    (AutoDetector(), normal(300, 3), {"known_outliers": normal(300, 3)[:2]}, "^Rows of X, .* equal 2 known outliers"),
+    (
+        ConformalDetector(OneClassSVM()),
+        normal(48, 3),
+        {"groups": np.arange(48) // 4},
+        "with 6 .*or groups, if you",
+    ),
+    *((model, THREE_TIMES, {}, f"{COPIES_GIVEN}.*give each once") for model in BY_NEIGHBOURS),
 ]
 
 
@@ -91,6 +124,7 @@ def test_what_is_odd_about_a_fit_is_warned_of_once_at_the_line_that_called_it(mo
     assert len(told) == 1
     assert told[0].filename == __file__
     assert np.isfinite(model.decision_function(rows)).all()
+    assert text != "are worth 1 of equal weights" or np.isfinite(model.calibration_scores_).all()
     # A slab on its way to its collapse leaves out more than it was asked to; what ties, or is one point, is accepted.
     assert text != "auto" or model.expected_recall_ < 0.8
     assert (
@@ -159,6 +193,12 @@ def quiet():
         yield f"of which few repeat, {make.__name__}", make(gamma="scale"), ages, {}, ""
     for make in (OneClassSVM, SVDD, partial(KernelPCADetector, n_components=1)):
         yield f"well above rounding, {make()}", make(gamma=1e-8), normal(300, 3), {}, ""
+    counted = np.random.default_rng(0).poisson(0.5, (1000, 3)).astype(float)
+    patterns, counts = np.unique(counted, axis=0, return_counts=True)
+    for model, (rows, given) in product(BY_NEIGHBOURS, ((patterns, {"sample_weight": counts}), (counted, {}))):
+        # Neighbours of counts accept more than they are asked to, and say so.
+        yield f"counts, {model}, {bool(given)}", model, rows, given, "repeat others. The model accepts 9"
+    yield "a recall that so many rows promise", AutoDetector(recall=0.99), normal(120, 4), {}, ""
     yield "few values", OneClassSVM(gamma=1.0), cells(300, 2, 2, 2), {}, "(?!.*distinct samples are few)"
     for name, rows in SCALES.items():
         yield f"scale, {name}", KernelDensityDetector(), rows, {}, "(?!.*set the scale)"
@@ -236,3 +276,37 @@ def test_rows_that_are_trimmed_do_not_move_the_threshold_by_their_rounding():
     assert set(model.trimmed_) >= {0, 1, 2}
     assert (model.predict(FAR) == -1).all()
     assert (model.predict(RNG.normal(size=(1000, 3))) == 1).mean() == pytest.approx(0.9, abs=0.05)
+
+
+# Weights that leave little to put a threshold by.
+
+
+def test_heavy_rows_of_those_that_were_not_learned_are_warned_of_too():
+    X = normal(300, 3)
+    model = AutoDetector(max_rows=100)
+    drawn = model.fit(X).sample_
+    other = int(np.setdiff1d(np.arange(300), drawn)[0])
+    weights = np.where(np.arange(300) == other, 1e6, 1.0)
+    with pytest.warns(FitWarning, match="200 samples of weights as uneven as these are worth 1 "):
+        model.fit(X, sample_weight=weights)
+    # Only the threshold's rows matter.
+    weights[other], weights[drawn[0]] = 1.0, 1000.0
+    with warnings.catch_warnings(action="error"):
+        model.fit(X, sample_weight=weights)
+
+
+@pytest.mark.parametrize("make", [AutoDetector, NeighboursDetector])
+def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy_that_keeps_the_recall(make):
+    X = normal(300, 3)
+    weights, new = np.random.default_rng(1).integers(1, 11, 300), np.random.default_rng(2).normal(size=(2000, 3))
+    with pytest.warns(FitWarning, match=COPIES_GIVEN):
+        model = make().fit(X, sample_weight=weights)
+    assert (model.predict(new) == 1).mean() < 0.7
+    assert "ConformalDetector(model, alpha=0.1)." in model.warning_
+    with warnings.catch_warnings(action="error"):
+        held_out = ConformalDetector(make(), alpha=0.1).fit(X, sample_weight=weights)
+    assert 0.85 < (held_out.predict(new) == 1).mean() < 0.95
+    # Not so weights that are no whole multiples.
+    with warnings.catch_warnings(action="error"):
+        model = make().fit(X, sample_weight=weights + 0.3 * X[:, 0] ** 2)
+    assert (model.predict(new) == 1).mean() > 0.84

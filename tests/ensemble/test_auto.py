@@ -65,14 +65,6 @@ def test_it_names_the_outliers_among_its_rows(X):
     assert 0.05 < len(outliers) / len(Y) < 0.15
 
 
-@pytest.mark.slow
-def test_a_recall_that_so_few_samples_cannot_promise_is_warned_of(X):
-    with pytest.warns(FitWarning, match=r"recall=0\.999 is more than 40 distinct.*recall of 0\.976 at most"):
-        AutoDetector(recall=0.999).fit(np.random.default_rng(0).normal(size=(40, 8)))
-    with warnings.catch_warnings(action="error", category=FitWarning):
-        AutoDetector(recall=0.99).fit(X)
-
-
 def test_pickles_leave_the_progress_out_and_clones_keep_it(X):
     model = AutoDetector(progress=lambda *counts: counts)
     for state in (model, model.fit(X)):

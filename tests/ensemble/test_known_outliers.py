@@ -1,7 +1,5 @@
 """A few known outliers: a classifier as a part of the sum, and the same recall."""
 
-from copy import deepcopy
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -182,13 +180,6 @@ def test_one_known_outlier_and_copies_of_it_are_enough():
 
 
 @pytest.mark.slow
-@pytest.mark.warns("Rows of X, which count as positives, equal")
-def test_a_known_outlier_among_the_rows_is_a_warning():
-    doubtful = AutoDetector().fit(X, known_outliers=np.concatenate([Z, X[:2]]))
-    assert doubtful.warning_.startswith("Rows of X, which count as positives, equal 2 known outliers")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("rows", [60, 450])
 def test_known_positives_are_learned_and_judge_nothing(rows):
     strange, moved = np.random.default_rng(4).normal([4.0, 0, 0, 0], 0.2, size=(20, 4)), []
@@ -255,26 +246,6 @@ def test_trees_score_as_scikit_learns_forest_does():
     np.testing.assert_allclose(trees(NEW), forest.predict_proba(NEW)[:, 1], atol=1e-12)
     np.testing.assert_allclose(trees(sp.csr_array(NEW)), forest.predict_proba(NEW)[:, 1], atol=1e-12)
     assert set(trees.used) <= set(range(4))
-
-
-@pytest.mark.parametrize(
-    ("known", "text"),
-    [
-        (Z[:, :3], "known_outliers has 3 features"),
-        (np.full((1, 4), np.nan), "known_outliers contains NaN"),
-        (np.empty((0, 4)), "known_outliers: Found array with 0 sample"),
-        (Z[0], "known_outliers: Expected 2D array"),
-        (pd.DataFrame(Z, columns=list("abcd")), "known_outliers has named columns, and X has none. In a pipeline"),
-        (pd.DataFrame(Z, columns=list("abce")), "known_outliers: The feature names should match"),
-    ],
-    ids=range(6),
-)
-def test_what_cannot_be_rows_like_the_others_is_refused_and_the_model_stays(known, text, plain):
-    found = deepcopy(plain)
-    before = found.score_samples(NEW)
-    with pytest.raises(ValueError, match=text):
-        found.fit(pd.DataFrame(X, columns=list("abcd")) if "match" in text else X * 2, known_outliers=known)
-    np.testing.assert_array_equal(found.score_samples(NEW), before)
 
 
 @pytest.mark.slow

@@ -416,7 +416,7 @@ def test_a_p_value_is_at_least_that_of_an_order_that_treats_held_out_rows_and_th
 SURE = [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()]
 
 
-@pytest.mark.warns("of the calibration near_samples out of the kernel's reach", cases=["8.0"])
+@pytest.mark.warns("of the calibration samples out of the kernel's reach", cases=["8.0"])
 @pytest.mark.parametrize("classifier", SURE, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("gamma", ["scale", 8.0])
 def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(classifier, gamma, near):
@@ -467,13 +467,13 @@ def test_a_row_of_which_a_classifier_can_say_nothing_is_unknown_if_no_detector_k
     new, _ = near_samples(20, 1, "abc")
     far = np.array([[1e308, 1e308], [1e308, -1e308], [-1e308, 1e308]])
     mixed = np.insert(new, [0, 7, len(new)], far, axis=0)
-    near = np.isin(mixed, new).all(axis=1)
+    is_near = np.isin(mixed, new).all(axis=1)
     with pytest.raises(ValueError, match=r"too large|NaN"):
         confidences(model.classifier_, form(far), model.classes_)
     decisions = model.decision_function(form(mixed))
     assert np.isfinite(decisions).all()
-    np.testing.assert_allclose(decisions[near], model.decision_function(form(new)), atol=1e-9)
-    np.testing.assert_array_equal(model.predict(form(mixed))[near], model.predict(form(new)))
+    np.testing.assert_allclose(decisions[is_near], model.decision_function(form(new)), atol=1e-9)
+    np.testing.assert_array_equal(model.predict(form(mixed))[is_near], model.predict(form(new)))
     assert (model.predict(form(far)) == "unknown").all()
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.predict(form(np.full((1, 2), np.nan)))
@@ -518,7 +518,7 @@ def test_what_a_classifier_cannot_do_is_refused_with_the_remedy(parameters, said
 # Weights, parameters, tables, threads
 
 
-@pytest.mark.warns("near_samples of weights as uneven as these")
+@pytest.mark.warns("samples of weights as uneven as these")
 def test_weights_reach_the_classifier_and_count_in_calibration(near):
     X, y = near
     weights = np.random.default_rng(2).integers(0, 4, len(X)).astype(float)
