@@ -216,12 +216,9 @@ def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of(
 # Rows that repeat
 
 
-def test_copies_are_held_out_together_and_mean_what_a_weight_means(X, new):
-    detector = ConformalDetector(OneClassSVM(), alpha=0.1)
-    weighed = detector.fit(X, sample_weight=np.full(len(X), 3)).p_values(new)
-    np.testing.assert_allclose(detector.fit(np.repeat(X, 3, axis=0)).p_values(new), weighed, atol=1e-12)
+def test_copies_are_held_out_together(X):
     copied = np.random.default_rng(0).permutation(np.repeat(X, 3, axis=0))
-    held_out = detector.fit(copied).held_out_
+    held_out = ConformalDetector(OneClassSVM(), alpha=0.1).fit(copied).held_out_
     learned = np.setdiff1d(np.arange(len(copied)), held_out)
     assert not {*map(tuple, copied[learned])} & {*map(tuple, copied[held_out])}
 

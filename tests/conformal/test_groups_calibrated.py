@@ -42,16 +42,6 @@ def test_each_group_counts_as_one_however_many_rows_it_has():
     np.testing.assert_allclose(model.p_values(new), (1 + np.ceil(shares - 1e-9)) / 8)
 
 
-def test_weights_are_rows_of_the_group():
-    X, groups = grouped(5, [4, 5, 6, 7, 3])
-    weights = np.random.default_rng(0).integers(1, 4, len(X))
-    fitted, new = OneClassSVM(gamma=1.0).fit(X), grouped(30, 1, seed=5)[0]
-    model = ConformalDetector(FrozenEstimator(fitted), alpha=0.4)
-    weighed = model.fit(X, groups=groups, sample_weight=weights).p_values(new)
-    repeated = model.fit(np.repeat(X, weights, axis=0), groups=np.repeat(groups, weights)).p_values(new)
-    np.testing.assert_array_equal(weighed, repeated)
-
-
 def test_detectors_of_any_library_and_pipelines_have_groups():
     X, groups = grouped(40, 3)
     for detector in (IsolationForest(random_state=0), make_pipeline(StandardScaler(), OneClassSVM())):

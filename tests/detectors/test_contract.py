@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
@@ -30,6 +31,7 @@ from slabsvm import (
     OneClassSVM,
     OpenSetClassifier,
     TrimmedDetector,
+    p_values,
 )
 from slabsvm.runtime.arrays import STEP_BYTES
 
@@ -199,15 +201,38 @@ def test_every_detector_scores_sparse_rows_as_dense_ones(name, X, new):
         np.testing.assert_allclose(model.decision_function(form(new)), expected, atol=allowed)
 
 
-@pytest.mark.warns("of the samples repeat others")
-def test_with_c_a_sample_weight_means_repetition_and_its_unit_counts(X):
-    times = np.random.default_rng(0).integers(1, 4, len(X))
-    for C in (0.01, 0.05, 0.3):
-        weighted = SVDD(kernel="linear", C=C).fit(X, sample_weight=times)
-        repeated = SVDD(kernel="linear", C=C).fit(np.repeat(X, times, axis=0))
-        np.testing.assert_allclose(repeated.decision_function(X), weighted.decision_function(X), atol=1e-10)
-    heavier = SVDD(kernel="linear", C=0.01).fit(X, sample_weight=3 * times)
-    assert heavier.nu_ == pytest.approx(SVDD(kernel="linear", C=0.03).fit(X, sample_weight=times).nu_)
+ROWS_OF, COUNTS = np.random.default_rng(0).normal(size=(60, 3)), np.random.default_rng(1).integers(0, 4, 60)
+IN_GROUPS = {"groups": np.arange(60) // 4}
+KNOWN = {"known_outliers": ROWS_OF[:4] + 3.0, "known_positives": ROWS_OF[:2] + 1.5}
+SEEN = FrozenEstimator(OneClassSVM().fit(ROWS_OF + 0.1))
+# A model, what it is asked, what it is given besides, and by how much answers may differ.
+COUNTED = {
+    **{f"SVDD, C {C}": (SVDD(kernel="linear", C=C), "decision_function", {}, 1e-9) for C in (0.02, 0.05, 0.3)},
+    "slab by groups": (OneClassSlabSVM(), "decision_function", IN_GROUPS, 1e-9),
+    "p-values": (OneClassSVM(), p_values, {}, 1e-12),
+    "calibrated": (ConformalDetector(OneClassSVM(), alpha=0.2), "p_values", {}, 1e-12),
+    "calibrated as it is": (ConformalDetector(SEEN, alpha=0.2), "p_values", {}, 1e-12),
+    "calibrated as it is, by groups": (ConformalDetector(SEEN, alpha=0.2), "p_values", IN_GROUPS, 1e-12),
+    "average": (AutoDetector(), "decision_function", {}, 1e-6),
+    "average of sparse rows": (AutoDetector(), "decision_function", {}, 1e-6),
+    "average with known outliers": (AutoDetector(), "score_samples", KNOWN, 1e-9),
+}
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_whole_weight_means_repetition(name):
+    model, ask, given, allowed = COUNTED[name]
+    # Of known positives rows of weight 0 are not asked.
+    counts = np.maximum(COUNTS, 1) if "known" in name else COUNTS
+    form, places = sp.csr_array if "sparse" in name else np.asarray, np.repeat(np.arange(60), counts)
+    weighted = clone(model).fit(form(ROWS_OF), sample_weight=counts, **given)
+    repeated = {key: value[places] if key == "groups" else value for key, value in given.items()}
+    copied, new = clone(model).fit(form(ROWS_OF[places]), **repeated), form(2.0 * ROWS_OF[::-1])
+    answers = [ask(one, new) if callable(ask) else getattr(one, ask)(new) for one in (weighted, copied)]
+    np.testing.assert_allclose(*answers, rtol=allowed, atol=allowed)
+    if hasattr(weighted, "calibration_decisions_"):
+        np.testing.assert_array_equal(np.isnan(weighted.calibration_decisions_), counts == 0)
 
 
 @pytest.mark.warns("The slab has no width", cases=["class slab SVM"])

@@ -126,25 +126,6 @@ def test_texts_keep_the_recall_and_foreign_ones_are_rejected(options):
     assert accepted < recall - 0.05
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_weight_means_repetition(sparse, X):
-    generator = np.random.default_rng(0)
-    X = np.where(X > -0.5, X, 0.0)[:60]
-    X[40:] = X[:20]
-    times = generator.integers(0, 4, len(X))
-    rows = sp.csr_array if sparse else np.asarray
-    with warnings.catch_warnings(action="ignore", category=FitWarning):
-        weighted = AutoDetector().fit(rows(X), sample_weight=times)
-        repeated = AutoDetector().fit(rows(np.repeat(X, times, axis=0)))
-    new = rows(generator.permuted(X, axis=0))
-    np.testing.assert_allclose(weighted.decision_function(new), repeated.decision_function(new), rtol=1e-6, atol=1e-6)
-    assert np.isnan(weighted.calibration_decisions_[times == 0]).all()
-    assert not np.isnan(weighted.calibration_decisions_[times > 0]).any()
-    with pytest.raises(ValueError, match=r"weights (are zero|must contain at least one non-zero)"):
-        AutoDetector().fit(rows(X), sample_weight=np.zeros(len(X)))
-
-
 def naive_readings(view, learned, rows, own):
     """The three readings of rows in a view, by all distances; of learned rows without themselves."""
     Z, new = view(learned), view(rows)

@@ -198,15 +198,6 @@ def test_known_positives_are_learned_and_judge_nothing(rows):
 
 
 @pytest.mark.slow
-@pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
-def test_a_weight_is_as_good_as_copies():
-    weights = np.where(np.arange(len(X)) % 3 == 0, 3.0, 1.0)
-    weighted = AutoDetector().fit(X, sample_weight=weights, known_outliers=Z, known_positives=BAD[:2])
-    copied = AutoDetector().fit(np.repeat(X, weights.astype(int), axis=0), known_outliers=Z, known_positives=BAD[:2])
-    np.testing.assert_allclose(weighted.score_samples(NEW), copied.score_samples(NEW), rtol=1e-12)
-
-
-@pytest.mark.slow
 def test_of_many_rows_a_sample_is_learned_and_the_others_put_the_threshold():
     many = normal(3000, 11)
     sampled = AutoDetector(max_rows=500).fit(many, known_outliers=Z, known_positives=BAD[:3])
