@@ -89,7 +89,6 @@ planted(
     gaps_too_small,
     "a_slabs_gap_is_that_of_its_multipliers_and_within_tol",
     "every_way_to_the_optimum_ends_at_the_same_scores_with_a_true_gap",
-    "many_rows_have_a_true_gap_whatever_the_memory_and_the_precision",
     "a_slab_of_any_scale_is_certified_or_refused_in_words",
 )
 planted(
@@ -113,7 +112,6 @@ planted(
 planted(
     "Scores without a sample have moved by a thousandth less than they should have",
     not_to_the_end,
-    "a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free",
     "what_is_left_out_scores_what_a_refit_gives_it_to_within_the_gaps",
 )
 planted(

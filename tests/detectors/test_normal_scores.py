@@ -3,24 +3,16 @@
 import itertools
 
 import numpy as np
-import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn import config_context
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import AutoDetector, NormalScores
 
 COLUMNS = arrays(np.float64, st.tuples(st.integers(2, 40), st.just(1)), elements=st.integers(-20, 20).map(float))
-
-
-@parametrize_with_checks([NormalScores()])
-def test_scikit_learns_own_checks_pass(estimator, check):
-    check(estimator)
 
 
 @settings(max_examples=60, deadline=None)
@@ -78,16 +70,6 @@ def test_a_constant_keeps_its_own_unit_and_values_of_any_size_are_taken():
     np.testing.assert_allclose(model.transform([[7.0, 1e-300], [9.0, 2e-300]])[:, 0], [0.0, 2.0])
     assert np.isfinite(model.transform([[7.0, 1e-300], [7.0, 3e300]])).all()
     np.testing.assert_allclose(model.inverse_transform([[2.0, 0.0]]), [[9.0, 2e-300]])
-
-
-def test_frames_keep_their_names_and_bad_rows_are_refused():
-    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.0, 0.0, 1.0]})
-    found = NormalScores().set_output(transform="pandas").fit_transform(frame)
-    assert list(found.columns) == ["a", "b"]
-    with pytest.raises(ValueError, match="NaN"):
-        NormalScores().fit([[1.0], [np.nan]])
-    with pytest.raises(ValueError, match="Negative values"):
-        NormalScores().fit([[1.0], [2.0]], sample_weight=[1.0, -1.0])
 
 
 def test_what_transformers_are_asked_for_at_large_does_not_reach_a_detectors_views():

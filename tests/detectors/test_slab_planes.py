@@ -44,17 +44,6 @@ def test_a_slab_has_no_width_where_rounding_or_the_sixth_digit_hides_it(near, fa
         assert "Use a smaller gamma" in text
 
 
-def test_a_slab_that_is_narrow_beside_its_offsets_and_not_beside_its_scores_has_width():
-    assert not told(1.0, 1.0 + 1e-9, 1e-13, spread=1e-9)
-    assert told(1.0, 1.0 + 1e-9, 1e-9, spread=1e-9)
-    assert told(1.0, 1.0 + 0.5 * NO_WIDTH, spread=2.0)
-
-
-def test_a_slab_without_an_upper_plane_has_all_width_and_a_degenerate_one_says_so_first():
-    assert not told(1.0, np.inf, 1e-3)
-    assert told(1.0, 1.0, status="degenerate").startswith("The fitted w is zero")
-
-
 ROUNDING = 64 * np.finfo(np.float64).eps
 
 reproducibly = settings(deadline=None, derandomize=True)

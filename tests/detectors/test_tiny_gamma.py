@@ -109,12 +109,6 @@ def test_a_slab_of_tiny_gamma_that_tells_samples_apart_is_not_said_to_have_no_wi
     assert 0.1 < (model.predict(new) == 1).mean() < 0.5
 
 
-def test_equal_samples_are_warned_of_once_and_not_for_their_tolerance():
-    with pytest.warns(FitWarning, match="are the same to within rounding") as told:
-        OneClassSVM(gamma=1e-14).fit(samples(50))
-    assert len(told) == 1
-
-
 def test_every_smaller_gamma_gives_the_sphere_of_the_linear_kernel():
     X, strangers = samples(120), 3 * samples(400)
     sphere = SVDD(kernel="linear", nu=0.1, calibration="training", tol=1e-12).fit(X)

@@ -175,17 +175,6 @@ class Problem:
         return model.fit(self.given, sample_weight=self.sample_weight)
 
 
-@dataclass(frozen=True)
-class Many(Problem):
-    """A problem of more rows than the table has: a row is a row of the table, moved a little for each time round."""
-
-    def of_table(self, rows: Any) -> np.ndarray:
-        rounds = np.asarray(rows)[:, None] // N_ROWS
-        X = table(self.seed, self.shape)[np.asarray(rows) % N_ROWS, : self.n_features]
-        X = X + 0.3 * rounds * np.cos(np.arange(1, self.n_features + 1) * (rounds + np.asarray(rows)[:, None]))
-        return np.ascontiguousarray(self.size * (np.abs(X) if self.kernel in ADDITIVE else X))
-
-
 def row_numbers(least: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
     """Lists of rows that are not all one."""
     lists = st.lists(st.integers(0, N_ROWS - 1), min_size=least, max_size=most)

@@ -1,6 +1,5 @@
 """Every way to an answer gives the same answer: solvers, shortcuts, memory, where rows lie."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import tolerances
 from hypothesis import strategies as st
 from law import law, only_our_warnings
 from strategies import Problem, drawn
-from test_certified import assert_certified, whole
+from test_certified import whole
 
 import certificate
 from slabsvm.kernels import NAMED
@@ -20,9 +19,6 @@ from slabsvm.svm.program import GapScale, one_class_slab
 from slabsvm_reproduction.interior_point import interior_point
 
 pytestmark = pytest.mark.numeric
-
-# From so many rows of one plane on, K is not one small block.
-many = st.integers(501, 640)
 
 
 def general(dtype: Any) -> Any:
@@ -78,22 +74,3 @@ def test_a_score_is_the_sum_over_support_vectors(problem: Problem) -> None:
     size = max(1.0, float(np.abs(values).max()) / tolerances.largest(problem)) if tolerances.largest(problem) else 1.0
     known = tolerances.of_score(problem) * size
     np.testing.assert_allclose(model.project(problem.asked(problem.new)), expected.astype(float), rtol=0, atol=known)
-
-
-one_plane = drawn(kernels=strategies.KERNELS, epsilons=(0.0,), shapes=("cloud", "clusters", "outlier"))
-
-
-@pytest.mark.slow
-@law(one_plane, many, st.sampled_from([1e-3, 1.0, 1000.0]), st.sampled_from([1e-3, 1e-7]), examples=4)
-def test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision(
-    problem: Problem, count: int, megabytes: float, tol: float
-) -> None:
-    rows = tuple((7 * row) % (5 * strategies.N_ROWS) for row in range(count))
-    large = strategies.Many(**({part.name: getattr(problem, part.name) for part in fields(problem)} | {"rows": rows}))
-    how = {"calibration": "training", "ranking": "centre", "tol": tol}
-    with only_our_warnings():
-        one, other = large.slab(**how, cache_size=megabytes), large.slab(**how)
-    for each in (one, other):
-        assert_certified(large, each, float32=True)
-    asked = large.asked(large.new)
-    tolerances.assert_same_slab(large, one, other, asked, asked)

@@ -1,6 +1,5 @@
 """Where planes lie: as many rows outside as nu allows, by training scores or by left-out ones, which are refits'."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,70 +94,7 @@ def copies(problem: Problem) -> np.ndarray:
     return np.bincount(sample.ravel(), weights=each)[sample.ravel()]
 
 
-def without(problem: Problem, row: int) -> tuple[Problem, np.ndarray] | None:
-    """Return the problem without a row, with the same boxes, and which rows are left; None where that is no slab."""
-    same, stays = (problem.X[row] == problem.X).all(axis=1), 1.0 - 1.0 / copies(problem)[row]
-    others, weights = ~same if stays == 0 else np.ones(len(problem), dtype=bool), np.where(same, stays, 1.0)
-    weights = weights * problem.shares
-    share = float(weights.sum())
-    nus = tuple(nu / share for nu in problem.nus) if share > 0 else (1.0, 1.0)
-    if (others & (weights > 0)).sum() < 2 or sum(nus) >= 1:
-        return None
-    rows = tuple(np.asarray(problem.rows)[others].tolist())
-    return replace(problem, rows=rows, weights=tuple(weights[others].tolist()), nus=nus), others
-
-
-def sides(problem: Problem, beta: np.ndarray) -> np.ndarray:
-    """Return, row by row: -2 and 2 at a bound, -1 and 1 strictly inside a box, 0 for none."""
-    upper_bounds = np.where(
-        beta > 0, problem.shares / problem.nus[0], problem.epsilon * problem.shares / problem.nus[1]
-    )
-    share = np.divide(beta.astype(float), upper_bounds, out=np.zeros(len(beta)), where=upper_bounds > 0)
-    return np.where(np.abs(share) < 1e-7, 0, np.where(np.abs(share) > 1 - 1e-7, 2, 1)) * np.sign(share)
-
-
-few = drawn(least=4, most=14, kernels=("rbf", "linear", "intersection", "callable"), sizes=st.just(1.0))
-
-
 @pytest.mark.slow
-@law(few, st.integers(0, 20), examples=50)
-def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(problem: Problem, row: int) -> None:
-    row %= len(problem)
-    found = without(problem, row) if problem.shares[row] > 0 else None
-    if found is None:
-        return
-    part, others = found
-    with only_our_warnings():
-        one, refit = problem.slab(tol=1e-12), part.slab(tol=1e-12)
-    beta, again = whole(one, len(problem)), whole(refit, len(part))
-    of_it = float(problem.formula(problem.X[row : row + 1], part.X)[0] @ again)
-    known = tolerances.of_gap(problem)
-    allowed = tolerances.of_score(problem) + tolerances.between_scores(
-        one.duality_gap_ + known, refit.duality_gap_ + known, tolerances.largest(problem)
-    )
-    left_out, known = one.calibration_scores_[row], tolerances.of_score(problem)
-    if beta[row] == 0:
-        assert left_out == pytest.approx(float(problem.K[row] @ beta), abs=known)
-        return
-    before, after = sides(problem, beta)[others], sides(part, again)
-    free = np.abs(before) == 1
-    has_free = {np.sign(side) for side in before[free]}
-    if (before != after).any() or len(has_free) < (2 if problem.epsilon else 1) or sides(problem, beta)[row] == 0:
-        return
-    # Where planes meet, a row may hold both, and beta does not say which.
-    apart = min(float(np.ptp(s[free])) for s in ((problem.K @ beta)[others], part.K @ again))
-    if problem.epsilon and apart < 1e-6 * tolerances.largest(problem):
-        return
-    # The closed form is a solve with K over the free rows, and the row itself: exact to their condition.
-    chosen = np.append(np.flatnonzero(others)[free], row)
-    chosen = chosen[np.unique(problem.X[chosen], axis=0, return_index=True)[1]]
-    within = problem.K[np.ix_(chosen, chosen)].astype(float)
-    condition = float(np.linalg.cond(within))
-    if condition < 1e8:
-        assert left_out == pytest.approx(of_it, abs=allowed + condition * known)
-
-
-@pytest.mark.slow
-@law(programs(), examples=40)
+@law(programs, examples=40)
 def test_what_is_left_out_scores_what_a_refit_gives_it_to_within_the_gaps(program: Program) -> None:
-    assert_left_out(program)
+    assert_left_out(program, 15)

@@ -55,19 +55,6 @@ def of_gap(problem: Problem, *, from_origin: bool = False) -> float:
     return totals(problem) * of_score(problem, from_origin=from_origin)
 
 
-def gap_of_float32(problem: Problem) -> float:
-    """The gap that blocks of K in float32, as of many rows of an RBF, may hide: what is added to one for it."""
-    return 1e-8 * totals(problem) ** 2 if problem.kernel == "rbf" else 0.0
-
-
-def objective_of_float32(problem: Problem) -> float:
-    """By how much an objective may be off there: by the rounding of values about 1, and of their exponents."""
-    if problem.kernel != "rbf":
-        return 0.0
-    apart = np.square(problem.X - problem.shares @ problem.X).sum(axis=1).max() * problem.gamma
-    return float(np.finfo(np.float32).eps) * (1.0 + 4.0 * float(apart)) * totals(problem) ** 2
-
-
 def of_plane(problem: Problem) -> float:
     """By how much a plane is moved outwards, and off by rounding."""
     return of_score(problem) + MOVED * EPS * totals(problem) * largest(problem)

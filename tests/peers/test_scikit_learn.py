@@ -8,15 +8,14 @@ test_oneclass_score_samples: laws/test_answers.py
 test_libsvm_parameters: test_two_points_have_the_solution_that_is_found_by_hand
 test_precomputed, test_svc_clone_with_callable_kernel: detectors/test_contract.py
 test_gamma_scale: test_gamma_scale_is_what_scikit_learn_says
-test_n_support, test_n_iter_libsvm: test_as_many_support_vectors_as_multipliers
+test_n_support, test_n_iter_libsvm: test_fitted_arrays_do_not_steer_predictions
 test_weight, test_sample_weights: test_heavier_rows_pull_the_model_to_their_side
 test_negative_sample_weights_mask_all_samples, test_svm_equivalence_sample_weight_C, test_error, test_svr_errors,
 test_svc_bad_kernel, test_svc_nonfinite_params, test_sparse_precomputed, test_libsvm_convergence_warnings, test_timeout,
 test_unfitted, test_sparse_svc_clone_with_callable_kernel, test_custom_kernel_not_array_input
-    detectors/test_bad_input.py
-test_consistent_decision_function (both files): test_two_fits_that_are_stopped_early_answer_alike
-test_bad_input, test_sparse_oneclasssvm, test_unsorted_indices: laws/test_forms.py
-test_sparse_realdata: test_rows_of_which_most_are_empty_are_learned_alike
+    detectors/test_bad_input.py, detectors/test_refused.py
+test_consistent_decision_function (both files): concurrency/test_same_bytes.py
+test_bad_input, test_sparse_oneclasssvm, test_unsorted_indices, test_sparse_realdata: laws/test_forms.py
 test_immutable_coef_property, test_tweak_params, test_svc_raises_error_internal_representation
     Theirs predict from attributes that a user may change, and have no coef_ that does so. Models here predict from what
     fit kept, and have no coef_: test_fitted_arrays_do_not_steer_predictions.
@@ -29,7 +28,6 @@ import pytest
 import scipy.sparse as sp
 import sklearn.svm
 from sklearn.base import clone
-from sklearn.datasets import load_iris
 
 from slabsvm import OneClassSlabSVM, OneClassSVM
 
@@ -98,16 +96,6 @@ def test_gamma_scale_is_what_scikit_learn_says(model):
 
 
 @both_models
-def test_as_many_support_vectors_as_multipliers(model):
-    model = clone(model)
-    assert not hasattr(model, "support_")
-    model.fit([[0], [0.44], [0.45], [0.46], [1]])
-    assert len(model.support_) == len(model.support_vectors_) == model.dual_coef_.shape[1]
-    assert np.count_nonzero(model.dual_coef_) == model.dual_coef_.size
-    assert type(model.n_iter_) is int
-
-
-@both_models
 @pytest.mark.parametrize("layout", [np.asarray, sp.lil_matrix], ids=["dense", "sparse"])
 def test_heavier_rows_pull_the_model_to_their_side(model, layout):
     """Two clouds mirror each other; where one weighs a hundred times as much, the other is rejected for it."""
@@ -120,29 +108,11 @@ def test_heavier_rows_pull_the_model_to_their_side(model, layout):
 
 
 @both_models
-@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_two_fits_that_are_stopped_early_answer_alike(model, layout):
-    X = layout(load_iris().data)
-    one, other = (clone(model).set_params(max_iter=1, tol=TIGHT).fit(X).decision_function(X) for _ in range(2))
-    np.testing.assert_array_equal(one, other)
-
-
-@both_models
 def test_fitted_arrays_do_not_steer_predictions(model):
     model = clone(model).fit(SIX)
+    assert len(model.support_) == len(model.support_vectors_) == np.count_nonzero(model.dual_coef_)
+    assert type(model.n_iter_) is int
     before = model.decision_function(THREE)
     model.dual_coef_ = 0.0 * model.dual_coef_
     model.support_ = model.support_ + 1_000_000
     np.testing.assert_array_equal(model.decision_function(THREE), before)
-
-
-@both_models
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_rows_of_which_most_are_empty_are_learned_alike(model):
-    values, columns = [0.03771744, 0.1003567, 0.01174647, 0.027069], [6, 5, 35, 31]
-    ends = np.repeat([0, 1, 2, 4], [8, 32, 38, 3])
-    rows = sp.csr_matrix((values, np.array(columns, dtype=np.int32), ends.astype(np.int32)))
-    dense, sparse = clone(model).fit(rows.toarray()), clone(model).fit(rows.tocoo())
-    np.testing.assert_array_equal(dense.support_, sparse.support_)
-    np.testing.assert_allclose(sparse.dual_coef_, dense.dual_coef_, rtol=1e-9)
