@@ -203,7 +203,9 @@ def test_every_detector_scores_sparse_rows_as_dense_ones(name, X, new):
 
 ROWS_OF, COUNTS = np.random.default_rng(0).normal(size=(60, 3)), np.random.default_rng(1).integers(0, 4, 60)
 IN_GROUPS = {"groups": np.arange(60) // 4}
-KNOWN = {"known_outliers": ROWS_OF[:4] + 3.0, "known_positives": ROWS_OF[:2] + 1.5}
+# One of the known positives is a row of weight 3, and the others are none.
+POSITIVES = np.vstack([ROWS_OF[COUNTS == 3][:1], ROWS_OF[:2] + 1.5])
+KNOWN = {"known_outliers": ROWS_OF[:4] + 3.0, "known_positives": POSITIVES}
 SEEN = FrozenEstimator(OneClassSVM().fit(ROWS_OF + 0.1))
 # A model, what it is asked, what it is given besides, and by how much answers may differ.
 COUNTED = {
@@ -216,6 +218,7 @@ COUNTED = {
     "average": (AutoDetector(), "decision_function", {}, 1e-6),
     "average of sparse rows": (AutoDetector(), "decision_function", {}, 1e-6),
     "average with known outliers": (AutoDetector(), "score_samples", KNOWN, 1e-9),
+    "average with few known positives": (AutoDetector(), "decision_function", {"known_positives": POSITIVES}, 1e-6),
 }
 
 
@@ -223,16 +226,14 @@ COUNTED = {
 @pytest.mark.parametrize("name", COUNTED)
 def test_a_whole_weight_means_repetition(name):
     model, ask, given, allowed = COUNTED[name]
-    # Of known positives rows of weight 0 are not asked.
-    counts = np.maximum(COUNTS, 1) if "known" in name else COUNTS
-    form, places = sp.csr_array if "sparse" in name else np.asarray, np.repeat(np.arange(60), counts)
-    weighted = clone(model).fit(form(ROWS_OF), sample_weight=counts, **given)
+    form, places = sp.csr_array if "sparse" in name else np.asarray, np.repeat(np.arange(60), COUNTS)
+    weighted = clone(model).fit(form(ROWS_OF), sample_weight=COUNTS, **given)
     repeated = {key: value[places] if key == "groups" else value for key, value in given.items()}
     copied, new = clone(model).fit(form(ROWS_OF[places]), **repeated), form(2.0 * ROWS_OF[::-1])
     answers = [ask(one, new) if callable(ask) else getattr(one, ask)(new) for one in (weighted, copied)]
     np.testing.assert_allclose(*answers, rtol=allowed, atol=allowed)
     if hasattr(weighted, "calibration_decisions_"):
-        np.testing.assert_array_equal(np.isnan(weighted.calibration_decisions_), counts == 0)
+        np.testing.assert_array_equal(np.isnan(weighted.calibration_decisions_), COUNTS == 0)
 
 
 @pytest.mark.warns("The slab has no width", cases=["class slab SVM"])

@@ -254,14 +254,14 @@ def joined(training: Training, positives: Any) -> Training:
     n, count = positives.shape[0], training.groups.count if training.groups is not None else 0
     X = stacked([training.X, positives.astype(training.X.dtype)])
     X = canonical(X) if sp.issparse(X) else X
-    # One of the weights that there are: whole multiples stay such.
-    usual = np.percentile(training.weights[training.weights > 0], 50, method="lower")
-    weights = np.append(training.weights, np.full(n, usual))
+    each, kept = training.rows_each, training.weights > 0
+    # Where weights are counts each is one row. Of others it has one that there is: whole multiples stay such.
+    units = training.weights[kept] if each is None else training.weights[kept] / each[kept]
+    weights = np.append(training.weights, np.full(n, np.percentile(units, 50, method="lower")))
     distinct = distinct_rows(X, weights)
     names = None if training.names is None else np.append(training.names, count + np.arange(n))
     groups = None if names is None else groups_of(names, distinct, weights)
-    each = training.rows_each
-    each = None if each is None else np.append(each, np.full(n, np.percentile(each[each > 0], 50, method="lower")))
+    each = None if each is None else np.append(each, np.ones(n))
     return replace(
         training, X=X, weights=weights, distinct=distinct, groups=groups, calibration_rows=training, rows_each=each
     )
