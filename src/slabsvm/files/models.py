@@ -58,7 +58,7 @@ TRUSTED = (
     "slabsvm.ensemble.readings.Known",
     "slabsvm.ensemble.readings.View",
     "slabsvm.ensemble.trimmed.TrimmedDetector",
-    "slabsvm.fitted.explanation.Usual",
+    "slabsvm.fitted.explanation.TypicalParts",
     "slabsvm.fitted.model.Support",
     "slabsvm.fitted.model.SupportVectorModel",
     "slabsvm.fitted.planes.SlabPlanes",
