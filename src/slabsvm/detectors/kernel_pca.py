@@ -31,11 +31,14 @@ from slabsvm.detectors.kernelized import (
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, TypicalParts, of_parts, summed
 from slabsvm.fitted.model import KernelModel, rounding_of
+from slabsvm.fitted.threshold import error_of
 from slabsvm.fitted.training import Training
+from slabsvm.fitted.warnings import optimistic_warning
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD, in_own_thread
+from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.estimators import Interval, cached_property
 from slabsvm.svm.gram import Gram
 
@@ -51,6 +54,7 @@ class Subspace(KernelModel):
     squared_mean: float  # |mu|^2
     explained: FloatArray  # (q,): each component's share of the variance
     without_error: bool  # whether the components reconstruct all that the threshold is a quantile of
+    of_new_rows: float = 1.0  # the share of new positives that training thresholds will accept at most
 
     def scores(self, X: Any, sums: FloatArray) -> FloatArray:
         """Return minus the reconstruction error of each row, (n,), from what the expansion is there."""
@@ -142,7 +146,8 @@ class KernelPCADetector(KernelDetector):
         of up to 500 distinct rows, and of up to 50 each row is left out alone. Copies are dealt to different folds.
         "held-out" does not learn 1,000 of the rows, a tenth if that is more, half if that is fewer, and takes their
         scores. "training" takes the training scores, which are too high, because the components were chosen to
-        reconstruct the training samples. The error grows with the number of components.
+        reconstruct the training samples. The error grows with the number of components. A fit of half of the samples
+        tells how many of the others it rejects, and whether to warn.
     random_state : int, RandomState or None, default=0
         Which rows are in which fold, or held out.
     n_jobs : int or None, default=None
@@ -268,8 +273,28 @@ class KernelPCADetector(KernelDetector):
             infinity_warning=infinity_warning,
             # Of smaller errors the components span all samples.
             without_error=bool(np.nanmax(error) <= max(1e-10 * variance, 16 * gram.resolution * gram.diagonal.max())),
+            of_new_rows=self._accepted_of_a_half(training),
             **self._calibrated(training, -error, calibration, (scores - offset)[None]),
         )
+
+    def _accepted_of_a_half(self, training: Training) -> float:
+        """Return the share of half of the samples that a model of the others accepts by its training scores, and the
+        share's standard error more. 1 where no training scores set the threshold.
+        """
+        distinct = training.distinct
+        half = len(distinct.weights) // 2
+        if self.calibration != "training" or self._has_part or half < 2:
+            return 1.0
+        asked = check_random_state(self.random_state).permutation(len(distinct.weights))[:half]
+        weights = training.weights.copy()
+        weights[np.isin(distinct.group, asked)] = 0.0
+        part: Any = self._of_part()
+        with silenced(UserWarning):
+            part.fit_training(training.weighing(weights, part._distinct), part=True)
+        part.n_features_in_ = training.X.shape[1]
+        accepted = part.score_samples(training.X[distinct.representatives[asked]]) >= part.offset_
+        share = float(np.average(accepted, weights=distinct.weights[asked]))
+        return share + error_of(share, half)
 
     def _kept_outside(self, model: Subspace, offset: float, cloud: Centred, leading: FloatArray) -> tuple[str, float]:
         """Return what is wrong where a row unlike all samples would be accepted, or nothing, and the offset to set.
@@ -326,7 +351,8 @@ class KernelPCADetector(KernelDetector):
                 f"samples. Use {cure}fewer components, or a kernel with more dimensions, "
                 "and check the features for constants."
             )
-        return self._equal_scores_warning() or self.model_.infinity_warning
+        half = optimistic_warning(self.model_.of_new_rows, self._nominal_recall(), "a model of half of the samples")
+        return self._equal_scores_warning() or self.model_.infinity_warning or half
 
 
 @dataclass(frozen=True)

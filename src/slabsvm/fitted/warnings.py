@@ -148,13 +148,13 @@ def share_once(copies: FloatArray) -> float:
     return float(np.count_nonzero(copies == 1) / copies.sum())
 
 
-def optimistic_warning(expected: float, nominal: float) -> str:
+def optimistic_warning(expected: float, nominal: float, by: str = "the training samples' leave-one-out scores") -> str:
     """Return the warning where training thresholds will accept this share of new positives, or nothing."""
     if expected >= nominal - LOST_RECALL:
         return ""
     return (
-        f"With calibration='training' expect {expected:.0%} of new positives to be accepted, by the training samples' "
-        f"leave-one-out scores, where nu asks for {nominal:.0%}. Use calibration='auto', or more samples."
+        f"With calibration='training' expect {expected:.0%} of new positives to be accepted, by {by}, where nu asks "
+        f"for {nominal:.0%}. Use calibration='auto', or more samples."
     )
 
 
