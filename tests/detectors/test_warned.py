@@ -310,3 +310,18 @@ def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy
     with warnings.catch_warnings(action="error"):
         model = make().fit(X, sample_weight=weights + 0.3 * X[:, 0] ** 2)
     assert (model.predict(new) == 1).mean() > 0.84
+
+
+@pytest.mark.parametrize(
+    ("rows", "features", "settings"), [(100, 50, {}), (60, 300, {"n_components": 16}), (400, 3, {})]
+)
+def test_kernel_pca_says_how_many_new_rows_training_scores_reject(rows, features, settings):
+    X, new = normal(rows, features), normal(1000, features, seed=1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = KernelPCADetector(calibration="training", **settings).fit(X)
+    accepted = float((model.predict(new) == 1).mean())
+    # A model of half of the samples knows no more than that of all, but for chance.
+    assert model.model_.of_new_rows <= accepted + 0.1
+    assert bool(said) == (accepted < 0.8)
+    assert all("With calibration='training' expect" in str(one.message) for one in said)
