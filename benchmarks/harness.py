@@ -122,7 +122,9 @@ def run(cases: Iterable[Case], only: str, alone: tuple[str, ...]) -> Iterator[tu
     """Give each case's label, seconds and records: first of those side by side, then of those that run alone."""
     chosen = [case for case in cases if only in case[0]]
     beside = [case for case in chosen if not case[0].startswith(alone)]
-    if beside:
+    if len(beside) == 1:  # which has nothing to run beside
+        yield timed(beside[0])
+    elif beside:
         with patch.dict(os.environ, ONE_THREAD), ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:
             yield from processes.map(timed, beside)
     yield from (timed(case) for case in chosen if case[0].startswith(alone))

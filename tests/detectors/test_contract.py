@@ -238,7 +238,7 @@ def test_a_whole_weight_means_repetition(name):
 
 @pytest.mark.warns("The slab has no width", cases=["class slab SVM"])
 @pytest.mark.warns("of the training samples are support vectors", cases=["SVDD", "class SVM"])
-@pytest.mark.warns("With calibration='training' expect", cases=["kernel density"])
+@pytest.mark.warns("With calibration='training' expect", cases=["kernel density", "kernel PCA"])
 @by_name
 def test_every_detector_forgets_its_first_fit(name, X, new):
     model = problems.FAMILY[name]().fit(X)

@@ -546,6 +546,7 @@ def test_a_slab_that_rejects_the_rows_that_it_learned_is_warned_of_and_the_remed
 
 
 @pytest.mark.slow
+@pytest.mark.warns("With calibration='training' expect")
 def test_copies_of_samples_on_the_threshold_are_accepted_where_csr_rows_round_their_distances():
     for seed in range(20):
         X = sp.csr_array(np.random.default_rng(seed).normal(size=(100, 3)) + 1e4)
