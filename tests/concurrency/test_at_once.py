@@ -13,6 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import many
+from processes import python
 from slabsvm import AutoDetector, DriftMonitor, FitWarning, OneClassSlabSVM, TrimmedDetector
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -50,6 +51,30 @@ def test_models_in_forked_processes_are_what_they_are_alone(alone):
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as processes:
         found = list(processes.map(outcomes_by_two_threads, [names] * 2, [0] * 2, timeout=120))
     assert found == [outcomes_by_two_threads(names, 0)] * 2 == [{name: alone[name] for name in names}] * 2
+
+
+FORKED = """
+import multiprocessing
+import numpy as np
+from slabsvm import AutoDetector
+
+X = np.random.default_rng(0).normal(size=(600, 4))
+model = AutoDetector().fit(X)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    asked = pool.map_async(model.decision_function, [X, X])
+    print(*((found == model.decision_function(X)).all() for found in asked.get(timeout=60)))
+    print(pool.apply_async(AutoDetector().fit, (X,)).get(timeout=60).offset_ == model.offset_)
+"""
+
+
+# The search for the nearest rows is divided by OpenMP, whose threads a forked child has not.
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are made by fork here")
+def test_a_forked_child_searches_after_its_parent_has(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    run = python(FORKED)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["True"] * 3
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
-from contextlib import ContextDecorator
+from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from inspect import currentframe
@@ -132,10 +132,27 @@ def _user() -> FrameType:
 
 
 ONE_BLAS_THREAD = _OneBlasThread()
+# Whether this process was forked from another one that had imported this module.
+_FORKED = threading.Event()
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     os.register_at_fork(
         before=ONE_BLAS_THREAD.hold, after_in_parent=ONE_BLAS_THREAD.let_go, after_in_child=ONE_BLAS_THREAD.begin_anew
     )
+    os.register_at_fork(after_in_child=_FORKED.set)
+
+
+def safe_openmp() -> AbstractContextManager[Any]:
+    """Return a context for a call that OpenMP divides among threads: in a forked process it has one.
+
+    A child has none of its parent's threads. GNU's OpenMP, which scikit-learn comes with, takes them to be there if the
+    parent has used them, and waits for them without end.
+    """
+    return _openmp().limit(limits=1) if _FORKED.is_set() else nullcontext()
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="openmp")
 
 
 @cache

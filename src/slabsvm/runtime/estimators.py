@@ -21,6 +21,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _num_samples
 
+from slabsvm.runtime.blas import safe_openmp
+
 __all__ = [
     "FiniteReal",
     "HasMethods",
@@ -75,9 +77,10 @@ def nearest_of(rows: Any, samples: Any, k: int, *, return_distance: bool = False
     """
     from sklearn.metrics._pairwise_distances_reduction import ArgKmin
 
-    found = ArgKmin.compute(
-        X=rows, Y=samples, k=k, metric="euclidean", strategy="parallel_on_X", return_distance=return_distance
-    )
+    with safe_openmp():
+        found = ArgKmin.compute(
+            X=rows, Y=samples, k=k, metric="euclidean", strategy="parallel_on_X", return_distance=return_distance
+        )
     return (found[1], found[0]) if return_distance else found
 
 
