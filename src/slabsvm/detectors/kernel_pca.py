@@ -290,7 +290,7 @@ class KernelPCADetector(KernelDetector):
         weights[np.isin(distinct.group, asked)] = 0.0
         part: Any = self._of_part()
         with silenced(UserWarning):
-            part.fit_training(training.weighing(weights, part._distinct), part=True)
+            part.fit_training(training.weighing(weights, self._distinct), part=True)
         part.n_features_in_ = training.X.shape[1]
         accepted = part.score_samples(training.X[distinct.representatives[asked]]) >= part.offset_
         share = float(np.average(accepted, weights=distinct.weights[asked]))
