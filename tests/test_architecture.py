@@ -2,16 +2,20 @@
 
 import ast
 import re
+import sys
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import slabsvm
 from processes import loaded_after
-from slabsvm import bandwidth, core, display, kernels, metrics
+from slabsvm import AutoDetector, OneClassSlabSVM, bandwidth, core, display, kernels, metrics
 from slabsvm.data import files
 from slabsvm.display import palette
+from slabsvm.svm.gram import Gram
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(slabsvm.__file__).parent
@@ -142,3 +146,34 @@ def test_each_folder_says_what_lives_there_and_contributing_lists_them_in_order(
     for name, text in {**says, "core": core.__doc__}.items():
         assert text, f"{name} does not say what it is"
     assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} - {"__pycache__"} == set(FLOORS) - FILES
+
+
+def stays_of(fit, given):
+    """Return the files, one after the other, in which a fit calls functions with an argument that is `given`."""
+    stays = []
+
+    def seen(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(PACKAGE)):
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            place = str(Path(code.co_filename).relative_to(PACKAGE))
+            if any(given(frame.f_locals.get(name)) for name in names) and stays[-1:] != [place]:
+                stays.append(place)
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        fit()
+    finally:
+        sys.setprofile(before)
+    return stays
+
+
+@pytest.mark.parametrize("model", [OneClassSlabSVM(), AutoDetector()], ids=repr)
+def test_rows_and_their_gram_matrix_take_a_short_way_through_a_fit(model):
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    rows = stays_of(lambda: model.fit(X), lambda value: value is X)
+    floors = [FLOORS.index(place.partition("/")[0]) for place in rows]
+    assert 0 < len(rows) <= 12
+    assert sum(later > former for former, later in pairwise(floors)) <= 4
+    assert len(stays_of(lambda: model.fit(X), lambda value: isinstance(value, Gram))) <= 15
