@@ -62,7 +62,7 @@ class Problem:
     gram: Gram
 
     @cached_property
-    def K(self) -> np.ndarray:  # noqa: N802 - the field's name
+    def K(self) -> np.ndarray:
         return self.given() if callable(self.given) else self.given
 
     @property

@@ -253,3 +253,14 @@ def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
     np.testing.assert_array_equal(pipeline.decision_function(known), expected)
     with pytest.raises(ValueError, match="only X passes through the earlier steps"):
         make_pipeline(TableEncoder(), AutoDetector()).fit(table, autodetector__known_outliers=known)
+
+
+@pytest.mark.slow
+def test_groups_are_left_out_whole():
+    names = np.repeat(np.arange(60), 5)
+    near = np.repeat(normal(60, 7), 5, axis=0) + 0.01 * normal(300, 8)
+    found = AutoDetector().fit(near, groups=names, known_outliers=Z, known_positives=outliers(3, 9) - 1)
+    assert found.calibration_scores_.shape == (300,)
+    assert np.isfinite(found.calibration_scores_).all()
+    assert (found.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.1)
+    assert (found.predict(BAD) == -1).mean() > 0.5

@@ -82,7 +82,7 @@ class Problem:
         return len(self.rows)
 
     @cached_property
-    def X(self) -> np.ndarray:  # noqa: N802 - the field's name
+    def X(self) -> np.ndarray:
         """The features, (n, d)."""
         return self.of_table(self.rows)
 
@@ -109,7 +109,7 @@ class Problem:
         return (problems.rbf(self.gamma) if self.kernel == "rbf" else problems.FORMULAS[self.kernel][0])(X, Z)
 
     @cached_property
-    def K(self) -> np.ndarray:  # noqa: N802 - the field's name
+    def K(self) -> np.ndarray:
         """The kernel's values between all rows, (n, n), in extended precision."""
         return self.formula(self.X, self.X)
 
