@@ -38,7 +38,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.data.distinct import fingerprints, numbered
-from slabsvm.detectors.answers import answer, final_detector, final_estimator, left_out_decisions, refuse_classifier
+from slabsvm.detectors.answers import answer, detector_and_rows, final_detector, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import parameters, rows_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
@@ -117,9 +117,8 @@ class DriftMonitor(BaseEstimator):
     A reference that is not exchangeable with new rows raises false alarms. `fit` refuses what it can tell. It cannot
     tell copies, or rows of one group, that come in random order, or that the estimator has learned without groups: the
     order of calibration scores is not kept, and leave-one-out scores of one-class SVMs hide it. Nor does it know the
-    rows that a detector of another library has learned, or one of a file without training rows. A season of the stream
-    is a change. The bounds always hold, for the mean over the window of each row's probability of rejection, given all
-    rows before.
+    rows that a detector of another library has learned. A season of the stream is a change. The bounds always hold, for
+    the mean over the window of each row's probability of rejection, given all rows before.
 
     References
     ----------
@@ -313,7 +312,7 @@ def rates(counts: npt.NDArray[Any], confidence: float) -> Rate:
 
 def scored(estimator: Any, X: Any) -> tuple[FloatArray, BoolArray]:
     """Return what a fitted estimator decides each row by, (n,), and whether it accepts the row, (n,)."""
-    if not len((found := answer(*final_estimator(estimator, X))).values):
+    if not len((found := answer(*detector_and_rows(estimator, X))).values):
         raise ValueError("There are no rows. Give one or more.")
     if (unknown := np.isnan(found.values)).any():
         raise ValueError(f"Row {unknown.argmax()}, counted from 0, has the score NaN. Correct the row or leave it out.")
@@ -330,7 +329,7 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
         scores = np.repeat(model.ranking_.graded(model.ranking_.values) - model.offset_, weights.astype(np.intp))
     else:
         scores = left_out_decisions(estimator, needed_by="A monitor without reference rows", remedy=f"{GIVE_ROWS}.")
-        scores, kind = scores[np.isfinite(scores)], HELD_OUT if model.model_.by_halves else LEFT_OUT
+        scores, kind = scores[np.isfinite(scores)], HELD_OUT if model.model_.has_held_out else LEFT_OUT
         _refuse_order(scores)
         share = 1.0 - np.sum(np.unique(model.learned_, return_counts=True)[1] == 1) / len(model.learned_)
     # Of 300 rows a share of .02 that repeat others does no harm, and .04 does.
@@ -355,7 +354,7 @@ def _refuse_groups(groups: Any, n_rows: int) -> None:
 
 def _refuse_learned(estimator: Any, X: Any, *, named: bool) -> None:
     """Raise ValueError for rows that a fitted estimator has learned, and where it knows groups and none are named."""
-    model, rows = final_estimator(estimator, X)
+    model, rows = detector_and_rows(estimator, X)
     if not named and getattr(model, "grouped_", False):
         raise ValueError(
             f"The estimator was fitted with groups. Rows of one group resemble each other, {ALARMS}. Give one row of "

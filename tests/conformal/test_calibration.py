@@ -94,7 +94,7 @@ def test_weights_of_calibration_scores_count_as_repetitions():
     ("call", "said"),
     [
         (lambda: ranked([]), "no calibration scores"),
-        (lambda: ranked([1.0, np.nan]), "calibration score is NaN"),
+        (lambda: ranked([1.0, np.nan]), "Calibration row 1, from 0, has the score NaN"),
         (lambda: ranked([1.0]).p_values(np.array([0.5, np.nan])), "A score is NaN"),
         *((lambda alpha=alpha: largest_rejected(alpha, 30), "rate between 0 and 1") for alpha in (0.0, 1.0, 1.5, -0.1)),
     ],

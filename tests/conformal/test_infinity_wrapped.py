@@ -23,7 +23,7 @@ from problems import FAMILY, WITH_KERNEL
 from slabsvm import SVDD, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.conformal.detector import ConformalDetector, FitWarning
 from slabsvm.conformal.far import BEYOND, ordered
-from slabsvm.detectors.answers import final_estimator
+from slabsvm.detectors.answers import detector_and_rows
 from slabsvm.metrics import label_free_score
 from slabsvm.openset.classifier import OpenSetClassifier
 
@@ -109,7 +109,7 @@ def test_where_w_is_zero_the_calibration_says_that_chance_accepts_rows_far_away(
     make, rows = UNDIRECTED[name]
     for model in (make(), make_pipeline(FunctionTransformer(), make())):
         detector, told = wrapped(model, rows(X), frozen=frozen)
-        assert final_estimator(detector.estimator_)[0].status_ == "degenerate"
+        assert detector_and_rows(detector.estimator_)[0].status_ == "degenerate"
         assert [text.startswith("The fit of the estimator found w = 0") for text in told] == [True]
         assert "whether rows infinitely far away are" in told[0]
         assert "own warning: The fitted w is zero" in told[0]
@@ -214,7 +214,7 @@ def test_reach_is_found_at_the_end_of_pipelines_and_searches():
     pipeline = make_pipeline(StandardScaler(), plain)
     for detector in (pipeline, GridSearchCV(pipeline, {}, scoring=label_free_score, cv=3)):
         detector.fit(X)
-        model, rows = final_estimator(detector, far)
+        model, rows = detector_and_rows(detector, far)
         assert hasattr(model, "gamma_")
         np.testing.assert_allclose(rows, (far - X.mean(axis=0)) / X.std(axis=0))
         assert beyond(detector, far)[0] < -100

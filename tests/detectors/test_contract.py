@@ -152,7 +152,9 @@ def test_leave_one_out_decisions_follow_both_planes_of_a_slab(X):
     inside = (model.rho_lower_ <= model.calibration_scores_) & (model.calibration_scores_ <= model.rho_upper_)
     np.testing.assert_array_equal(model.calibration_decisions_ >= 0, inside)
     assert 0.15 < 1 - inside.mean() < 0.2
-    with pytest.raises(AttributeError, match="has no calibration_decisions_: they need calibration='auto'"):
+    with pytest.raises(
+        AttributeError, match=r"has no calibration_decisions_\. Fit it with calibration='auto' or 'held-out'"
+    ):
         _ = OneClassSlabSVM(calibration="training").fit(X).calibration_decisions_
 
 

@@ -322,6 +322,6 @@ def test_kernel_pca_says_how_many_new_rows_training_scores_reject(rows, features
         model = KernelPCADetector(calibration="training", **settings).fit(X)
     accepted = float((model.predict(new) == 1).mean())
     # A model of half of the samples knows no more than that of all, but for chance.
-    assert model.model_.of_new_rows <= accepted + 0.1
+    assert model.model_.expected_training_recall <= accepted + 0.1
     assert bool(said) == (accepted < 0.8)
     assert all("With calibration='training' expect" in str(one.message) for one in said)

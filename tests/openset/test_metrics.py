@@ -100,7 +100,7 @@ def test_numbers_are_labels_too():
         (lambda: metrics.known_unknown_auroc(["a"], [[1.0]], "?"), "all of these are known"),
         (lambda: metrics.known_unknown_auroc(["?"], [[1.0]], "?"), "all of these are unknown"),
         (lambda: metrics.known_unknown_auroc(["a", "?"], [1.0, 2.0], "?"), "column for each known class"),
-        (lambda: metrics.oscr_curve(["a", "?"], [[1.0], [np.nan]], ["a"], "?"), "NaN"),
+        (lambda: metrics.oscr_curve(["a", "?"], [[1.0], [np.nan]], ["a"], "?"), "Row 1 of scores, from 0, holds NaN"),
         (lambda: metrics.oscr_curve(["a", "?"], [[1.0], [2.0]], ["a", "b"], "?"), "have 1 column, and there are 2 cl"),
         (lambda: metrics.oscr_curve(["z", "?"], [[1.0], [2.0]], ["a"], "?"), "neither known classes nor"),
         (lambda: metrics.oscr_curve(["a", "?"], [[1.0], [2.0]], ["a"], "?").ccr_at(2.0), "between 0 and 1"),

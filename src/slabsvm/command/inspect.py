@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # What the values of --missing do with empty cells.
 MISSING_CELLS = {
-    "indicate": "filled with the median, and marked",
-    "impute": "filled with the median or the most frequent category",
+    "indicate": "numbers get the median, texts no category, and a coordinate marks the gap",
+    "impute": "numbers get the median, texts the most frequent category",
     "refuse": "an error",
 }
 

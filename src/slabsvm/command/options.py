@@ -100,8 +100,8 @@ column_options = _together(
         type=click.Choice(("indicate", "impute", "refuse")),
         default="indicate",
         show_default=True,
-        help="What to do with empty cells. indicate: fill in the median, and mark the gap; impute: fill in the median; "
-        "refuse: stop.",
+        help="What to do with empty cells. indicate: numbers get the median, texts no category, and a coordinate marks "
+        "the gap; impute: numbers get the median, texts the most frequent category; refuse: stop.",
     ),
 )
 

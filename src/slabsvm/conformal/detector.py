@@ -27,8 +27,8 @@ from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import equal_rows, near_copies, numbered
 from slabsvm.detectors.answers import (
     Wrapping,
+    detector_and_rows,
     explanation_of,
-    final_estimator,
     refuse_classifier,
     refuse_other_polarity,
 )
@@ -75,15 +75,14 @@ class FitArguments:
 
     @cached_property
     def distinct(self) -> IndexArray:
-        """The number of the distinct row that each is equal to, (n,), in the order in which these appear."""
+        """The number, from 0, of the distinct row that each is equal to, (n,), in the order in which these appear."""
         if np.iscomplexobj(self.X):
             return np.arange(len(self.weights))
         try:
-            _, first, of_rows = np.unique(equal_rows(self.X), return_index=True, return_inverse=True)
+            return numbered(equal_rows(self.X), len(self.weights))
         except (TypeError, ValueError):
             # Rows that cannot be compared are taken for distinct.
             return np.arange(len(self.weights))
-        return np.asarray(np.argsort(np.argsort(first))[of_rows])
 
     @property
     def repeats(self) -> float:
@@ -159,7 +158,7 @@ def parted(given: FitArguments, share: float, random: np.random.RandomState) -> 
 
 def no_direction_warning(detector: Any) -> str:
     """Return the warning of a fit that found w = 0, so that chance decides which rows it rejects, or nothing."""
-    model, _ = final_estimator(detector)
+    model, _ = detector_and_rows(detector)
     # A ball needs no direction: around the origin it tells near from far.
     kinds = (OneClassSlabSVM, OneClassSVM)
     return model.warning_ if isinstance(model, kinds) and model.status_ == "degenerate" else ""
@@ -193,7 +192,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         The scores of the held-out positives, in the unit of the estimator's decision_function, in increasing order.
         Of rows out of an RBF kernel's reach it is their log kernel mass less 1e6.
     held_out_ : (n,) array of int
-        The numbers of the held-out rows among those given to `fit`.
+        The numbers, from 0, of the held-out rows among those given to `fit`.
     smallest_p_value_ : float
         The p-value of a row below all calibration rows: ``1 / (n_calibration_ + 1)``.
     n_calibration_ : int
@@ -280,7 +279,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         training rows. The parameters are those of `fit`.
         """
         learned = self.learn(X, groups, fit_params)
-        graded, (model, _) = self.score_samples(X), final_estimator(self.estimator_)
+        graded, (model, _) = self.score_samples(X), detector_and_rows(self.estimator_)
         if learned is not None and hasattr(model, "calibration_scores_"):
             left_out = model.calibration_decisions_
             known = ~np.isnan(left_out)
@@ -455,7 +454,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         calibrates = given.groups is None and self.offset_ > 0
         # A fit that was given has said itself that a few rows make its scale.
         if not self._is_fitted_before:
-            model, rows = final_estimator(self.estimator_, given.X)
+            model, rows = detector_and_rows(self.estimator_, given.X)
             if isinstance(model, Detector) and not get_tags(model).input_tags.pairwise:
                 yield scale_warning(model, rows_of(model, rows))
             if calibrates:

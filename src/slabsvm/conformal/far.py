@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.checks import canonical
-from slabsvm.detectors.answers import answer, final_estimator
+from slabsvm.data.checks import canonical, framed
+from slabsvm.detectors.answers import answer, detector_and_rows
 from slabsvm.detectors.base import rows_of, without_names
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.fitted.planes import OUT_OF_REACH
@@ -33,7 +33,7 @@ BEYOND = -1e6
 def ordered(detector: Any, X: Any) -> tuple[FloatArray, BoolArray]:
     """Return how normal a detector holds each row, (n,), in an order to infinity, and which are out of its reach."""
     values = answer(detector, X).values
-    model, _ = final_estimator(detector)
+    model, _ = detector_and_rows(detector)
     if not _has_mass(model):
         return values, np.zeros(len(values), dtype=bool)
     least = least_mass(model)
@@ -44,7 +44,7 @@ def ordered(detector: Any, X: Any) -> tuple[FloatArray, BoolArray]:
     some = np.flatnonzero(np.abs(values - limit_of(model)) <= 2 * least)
     values, is_far = values.copy(), np.zeros(len(values), dtype=bool)
     if len(some):
-        _, rows = final_estimator(detector, _safe_indexing(X, some))
+        _, rows = detector_and_rows(detector, _safe_indexing(X, some))
         log_mass = model.model_.expansion.log_mass(rows_of(model, rows))
         is_far[some] = log_mass <= np.log(least)
         values[some] = np.where(is_far[some], BEYOND + log_mass, values[some])
@@ -53,7 +53,7 @@ def ordered(detector: Any, X: Any) -> tuple[FloatArray, BoolArray]:
 
 def limit_of(detector: Any) -> float:
     """Return the decision_function of a row infinitely far away, or -inf where nothing takes its place."""
-    model, _ = final_estimator(detector)
+    model, _ = detector_and_rows(detector)
     if not needs_mass(model):
         return -np.inf
     samples = model.model_.expansion.samples
@@ -107,12 +107,7 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
         rows = directions * (max(-low, high, 1e-30) * 1e6)
     if not np.isfinite(rows).all():
         return None
-    if sp.issparse(X):
-        return sp.csr_array(rows)
-    if hasattr(X, "iloc"):
-        return type(X)(rows, columns=X.columns)
-    # Polars takes columns by name.
-    return type(X)(dict(zip(X.columns, rows.T, strict=True))) if hasattr(X, "columns") else rows
+    return sp.csr_array(rows) if sp.issparse(X) else framed(rows, X)
 
 
 def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:

@@ -65,7 +65,7 @@ class Ranking:
     def _places(self, scores: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
         """Return scores, and after how many others they come: they have reached those they equal but for rounding."""
         if np.isnan(scores).any():
-            raise ValueError("A score is NaN: the detector cannot score these samples.")
+            raise ValueError("A score is NaN: the detector cannot score that row. Correct the row, or leave it out.")
         # Rounding is of the number's or the median's size: by the maximum, one far sample would make the others equal.
         size = np.maximum(np.where(np.isfinite(scores), np.abs(scores), 0.0), usual_size(self.values))
         new = scores + ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
@@ -92,9 +92,8 @@ def ranked(scores: Any, weights: FloatArray | None = None) -> Ranking:
     if len(values) == 0:
         raise ValueError("There are no calibration scores; give those of at least one held-out positive.")
     if np.isnan(values).any():
-        raise ValueError(
-            "A calibration score is NaN: the detector cannot score its own positives. Check its parameters."
-        )
+        row = int(np.isnan(values).argmax())
+        raise ValueError(f"Calibration row {row}, from 0, has the score NaN. Check the detector's parameters.")
     order = np.argsort(values, kind="stable")
     return Ranking(values[order], (np.ones(len(values)) if weights is None else weights)[order])
 

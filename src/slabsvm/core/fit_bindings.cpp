@@ -72,7 +72,7 @@ Sets sets_of(nb::handle given, Index m) {
           "begins must go from 0 to the number of samples");
   require(std::is_sorted(sets.begins.begin(), sets.begins.end()), "begins must not fall");
   for (Index sample : sets.samples)
-    require(sample >= 0 && sample < m, "a sample's number must be less than that of samples");
+    require(sample >= 0 && sample < m, "samples must hold numbers from 0 to m - 1");
   return sets;
 }
 
@@ -93,7 +93,7 @@ nb::tuple fit_program(nb::handle K_given, nb::handle upper_bounds_given, nb::han
   require(length(linear) == m, "linear must be (m,)");
   require(stays_given.is_none() || groups_given.is_none(), "give stays or groups, and not both");
   const double limits[] = {tol, smallest, floor, most_work};
-  require(are_within(limits, 4), "limits must be finite, and not negative");
+  require(are_within(limits, 4), "tol, smallest, floor and most_work must be finite, and not negative");
   require(are_within(upper_bounds.data(), planes * m), "upper_bounds must be finite, and not negative");
   Problem problem{K.data(), m, stride, static_cast<int>(planes), Doubles(2 * m, 0.0), {0, 0}, linear.data()};
   std::copy(upper_bounds.data(), upper_bounds.data() + planes * m, problem.upper_bounds.begin());
@@ -133,7 +133,7 @@ nb::tuple fit_program(nb::handle K_given, nb::handle upper_bounds_given, nb::han
                         without.certificate, counts);
 }
 
-constexpr const char* FIT = R"(Solve a dual problem of up to some thousand samples, and leave rows or groups out of it.
+constexpr const char* FIT = R"(Solve a dual problem of up to 10,000 samples, and leave rows or groups out of it.
 
 Parameters
 ----------

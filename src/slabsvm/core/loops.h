@@ -33,15 +33,15 @@ constexpr T FAR = std::numeric_limits<T>::max() / 4;
 // What a descent works on, as in descent.h. Rows of gram and scores are padded with zeros.
 template <class T>
 struct Block {
-  const T* gram;        // K: n rows, each stride long
-  Index stride;  // at least padded
+  const T* gram;               // K: n rows, each stride long
+  Index stride;                // at least padded
   Index n;
-  Index padded;  // a multiple of LANES, at least n
-  int planes;           // 1 or 2
-  T* scores;            // (padded,)
-  double* values;       // (planes, n)
-  const double* upper_bounds;   // (planes, n)
-  const T* signs;       // (planes,)
+  Index padded;                // a multiple of LANES, at least n
+  int planes;                  // 1 or 2
+  T* scores;                   // (padded,)
+  double* values;              // (planes, n)
+  const double* upper_bounds;  // (planes, n)
+  const T* signs;              // (planes,)
 };
 
 // When a descent stops, as in descent.h.

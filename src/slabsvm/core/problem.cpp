@@ -64,17 +64,17 @@ void give_each_plane_one(const Problem& problem, const Doubles& upper_bounds, co
   const Index m = states.size();
   const bool merged = states.merged;
   for (int plane = 0; plane < problem.planes; ++plane) {
-    const State sign = sign_of(plane), capped = 2 * sign;
+    const State sign = sign_of(plane), at_bound = 2 * sign;
     bool has_one = false;
     double missing = problem.totals[plane];
     for (Index j = 0; j < m; ++j) {
       has_one = has_one || states[j] == sign || (merged && states[j] == -sign);
-      if (states[j] == capped) missing -= upper_bounds[plane * m + j];
+      if (states[j] == at_bound) missing -= upper_bounds[plane * m + j];
     }
     if (has_one) continue;
     // One that has no multiplier takes what is missing; of too much, one at its upper bound gives.
     const bool takes = merged || missing > -1e-12 * problem.totals[plane];
-    const State wanted = takes ? 0 : capped;
+    const State wanted = takes ? 0 : at_bound;
     const double upwards = takes ? sign : -sign;
     Index next = -1;
     for (Index j = 0; j < m; ++j) {

@@ -3,20 +3,21 @@
 // The DualProblem of slabsvm.svm.program has a multiplier for each sample and plane. In beta = v_1 - v_2 it is
 //
 //     minimise  1/2 beta'K beta + c'beta
-//     over      -cap_2 <= beta <= cap_1,   sum(beta) = total_1 - total_2,   sum(max(beta, 0)) <= total_1
+//     over      -u_2 <= beta <= u_1,   sum(beta) = total_1 - total_2,   sum(max(beta, 0)) <= total_1
 //
-// A one-class SVM has one plane: cap_2 = 0 and total_2 = 0, and the last constraint says nothing. The multiplier of the
-// last constraint is the slab's width, rho_2 - rho_1 >= 0. Its slack is the mass that both planes hold of the same
-// samples. One of the two is 0: planes are apart (no slack), or merged into one (no width). So one plane, planes apart
-// and merged planes, and their meeting and parting while a sample leaves, are cases of one program.
+// u_1 and u_2 are the upper bounds. A one-class SVM has one plane: u_2 = 0 and total_2 = 0, and the last constraint says
+// nothing. The multiplier of the last constraint is the slab's width, rho_2 - rho_1 >= 0. Its slack is the mass that
+// both planes hold of the same samples. One of the two is 0: planes are apart (no slack), or merged into one (no width).
+// So one plane, planes apart and merged planes, and their meeting and parting while a sample leaves, are cases of one
+// program.
 //
 // With scores s = K beta + c, each sample has a state:
 //
-//      2  at cap_1, below the lower plane          s <= rho_1
+//      2  at u_1, below the lower plane          s <= rho_1
 //      1  free on the lower plane                  s  = rho_1
 //      0  without a multiplier, between        rho_1 <= s <= rho_2
 //     -1  free on the upper plane                  s  = rho_2
-//     -2  at -cap_2, above the upper plane         s >= rho_2
+//     -2  at -u_2, above the upper plane         s >= rho_2
 //
 // Of merged planes 1 and -1 are the same, and 0 does not occur. Where states are known, beta and rho are one linear
 // solve; what is wrong with the result says which states to change.
@@ -48,7 +49,7 @@ struct Problem {
   const double* K;          // (m, stride), rows contiguous; symmetric
   Index m, stride;
   int planes;               // 1, or 2 if there is an upper one
-  Doubles upper_bounds;             // (2, m); the second row is of zeros where there is one plane
+  Doubles upper_bounds;     // (2, m); the second row is of zeros where there is one plane
   double totals[2];
   const double* linear;     // (m,), c
   double delta = 0;         // of the term that is added, and the point it is measured from

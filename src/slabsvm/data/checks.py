@@ -56,6 +56,21 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
         ) from error
 
 
+def framed(rows: Any, like: Any, names: Any = None, *, indexed: bool = False) -> Any:
+    """Return rows as a frame of the kind of `like`, with its names of columns if no others are given; or as they are,
+    where that is no frame.
+
+    indexed says whether they are the rows of `like`, and have its index.
+    """
+    if not hasattr(like, "columns"):
+        return rows
+    names = like.columns if names is None else names
+    if hasattr(like, "iloc"):
+        return type(like)(rows, columns=names, index=like.index if indexed else None)
+    # Polars takes columns by name, and has no index.
+    return type(like)(dict(zip(names, rows.T, strict=True)))
+
+
 def refuse_lost_digits(X: Any) -> None:
     """Raise ValueError where whole numbers of a column differ, and do not in float64.
 

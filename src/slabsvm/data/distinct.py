@@ -21,7 +21,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
-from slabsvm.runtime.arrays import STEP_BYTES, BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import STEP_BYTES, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted
 from slabsvm.runtime.estimators import cached_property
@@ -36,19 +36,19 @@ class Distinct:
 
     representatives: IndexArray  # (k,): one row for each
     weights: FloatArray  # (k,): the sum of the weights of all rows equal to it
-    group: IndexArray  # (n,): the number of the distinct row that each row is equal to; -1 for a row of weight 0
+    inverse: IndexArray  # (n,): the distinct row, from 0, that each row is equal to; -1 for a row of weight 0
     # (k,) of uint64: The hash of each row's content, in ascending order; it identifies the row in another data set
     keys: npt.NDArray[np.uint64]
 
     @cached_property
     def copies(self) -> IndexArray:
         """How many rows of positive weight are equal to each, shape (k,)."""
-        return np.bincount(self.group[self.group >= 0])
+        return np.bincount(self.inverse[self.inverse >= 0])
 
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""
-        share = np.where(self.group >= 0, weights / self.weights[self.group], 0.0)
-        return np.asarray(values[..., self.group] * share)
+        share = np.where(self.inverse >= 0, weights / self.weights[self.inverse], 0.0)
+        return np.asarray(values[..., self.inverse] * share)
 
 
 def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
@@ -85,15 +85,15 @@ def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
     order = np.argsort(keys)
     place = np.empty(len(order), dtype=np.intp)
     place[order] = np.arange(len(order))
-    group = np.where(merged.group >= 0, place[merged.group], -1)
-    return Distinct(merged.representatives[order], merged.weights[order], group, keys=keys[order].astype(np.uint64))
+    inverse = np.where(merged.inverse >= 0, place[merged.inverse], -1)
+    return Distinct(merged.representatives[order], merged.weights[order], inverse, keys=keys[order].astype(np.uint64))
 
 
 def equal_rows(X: Any) -> IndexArray:
     """Return which distinct row each row of X, a table of any kind, is equal to, (n_samples,), numbered by content."""
     if sp.issparse(X):
         table = canonical(sp.csr_array(X))
-        return distinct_rows(table, np.ones(table.shape[0])).group
+        return distinct_rows(table, np.ones(table.shape[0])).inverse
     table = np.asarray(X)
     try:
         numbers = table.astype(np.float64)
@@ -105,7 +105,7 @@ def equal_rows(X: Any) -> IndexArray:
             return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.intp)
         except TypeError:
             raise no_numbers from None
-    return distinct_rows(numbers.reshape(len(numbers), -1), np.ones(len(numbers))).group
+    return distinct_rows(numbers.reshape(len(numbers), -1), np.ones(len(numbers))).inverse
 
 
 def _key(value: Any) -> Any:
@@ -253,12 +253,9 @@ class Groups:
         return np.searchsorted(self.numbers, np.arange(self.count + 1))
 
     def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
+        """Yield for each group its samples, and those of them that no other group has."""
         for samples in np.split(self.samples, self.starts[1:-1]):
             yield samples, samples[self.of_samples[samples] >= 0]
-
-    def shares(self, chosen: BoolArray) -> FloatArray:
-        """Return the share of each group's members that are chosen, (count,), chosen (p,)."""
-        return np.asarray(np.bincount(self.numbers, self.weights * chosen) * self.count)
 
 
 def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
@@ -266,10 +263,10 @@ def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
 
     Raises ValueError for names as `numbered`, and where all rows that weigh anything are of one group.
     """
-    kept, of_rows = np.flatnonzero(distinct.group >= 0), numbered(names, len(weights))
+    kept, of_rows = np.flatnonzero(distinct.inverse >= 0), numbered(names, len(weights))
     # Neither their numbers nor sums of weights depend on the order of rows.
-    kept = kept[np.lexsort((weights[kept], distinct.group[kept], of_rows[kept]))]
-    samples, m = distinct.group[kept], len(distinct.weights)
+    kept = kept[np.lexsort((weights[kept], distinct.inverse[kept], of_rows[kept]))]
+    samples, m = distinct.inverse[kept], len(distinct.weights)
     labels, begins, named = np.unique(of_rows[kept], return_index=True, return_inverse=True)
     if len(labels) < 2:
         raise ValueError(

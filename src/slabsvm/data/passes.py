@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -58,27 +57,18 @@ class Source(ABC):
 class Local(Source):
     """Rows of an array, a memory map or a CSR matrix of floats in this process, copied at most a stretch at a time."""
 
-    def __init__(self, X: Rows, weights: FloatArray | None, n_threads: int = 1) -> None:
+    def __init__(self, X: Rows, weights: FloatArray | None) -> None:
         self.X = X
         self.weights = weights
-        self.n_threads = n_threads
         self.n_samples = X.shape[0]
 
     def visit(self, visitor: Visitor[Result]) -> list[Result]:
-        """Return the visitor's result for each stretch; threads take stretches."""
+        """Return the visitor's result for each stretch."""
         X = self.X
         bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * X.shape[1]
         height = max(1, STRETCH_BYTES // bytes_per_row)
-
-        def visit(first: int) -> Result:
-            return visitor(X[first : first + height], first)
-
-        firsts = range(0, self.n_samples, height)
         with ONE_BLAS_THREAD:
-            if self.n_threads == 1:
-                return [visit(first) for first in firsts]
-            with ThreadPoolExecutor(self.n_threads) as threads:
-                return list(threads.map(visit, firsts))
+            return [visitor(X[first : first + height], first) for first in range(0, self.n_samples, height)]
 
 
 class DaskBlocks(Source):

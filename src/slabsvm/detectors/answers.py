@@ -20,7 +20,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import reading
+from slabsvm.data.checks import framed, reading
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.fitted.explanation import Explanation
@@ -118,7 +118,7 @@ def final_detector(model: Any) -> Any:
     return unwrapped(model)[1]
 
 
-def final_estimator(detector: Any, X: Any = None) -> tuple[Any, Any]:
+def detector_and_rows(detector: Any, X: Any = None) -> tuple[Any, Any]:
     """Return the detector at the end of pipelines and searches, and rows as it receives them."""
     before, final = unwrapped(detector)
     if X is None or not before:
@@ -181,12 +181,7 @@ def explain(model: Any, X: Any) -> Any:
     if not hasattr(X, "columns"):
         return shares
     names = [str(name) for name in X.columns] if names is None else names
-    if len(names) != shares.shape[1]:
-        return shares
-    if hasattr(X, "iloc"):
-        return type(X)(shares, columns=names, index=X.index)
-    # Polars takes columns by name, and has no index.
-    return type(X)(dict(zip(names, shares.T, strict=True)))
+    return framed(shares, X, names, indexed=True) if len(names) == shares.shape[1] else shares
 
 
 def p_values(model: Any, X: Any) -> FloatArray:
@@ -225,7 +220,7 @@ def p_values(model: Any, X: Any) -> FloatArray:
     if (learned := getattr(final, "calibration_decisions_", None)) is None:
         raise ValueError(
             f"This {type(final).__name__} has no scores of rows that it has not learned, so it has no p-values. Put it "
-            "into a ConformalDetector, or fit it with calibration='auto', and save it with training=True."
+            "into a ConformalDetector, or fit it with calibration='auto' or 'held-out'."
         )
     found: FloatArray = final.model_.p_values(learned, final.decision_function(rows))
     return found
@@ -291,6 +286,8 @@ class Wrapping(BaseEstimator):
 
     estimator: Any
     _explanation: Any
+    decision_function = Detector.decision_function
+    predict = Detector.predict
 
     @property
     def _detector(self) -> Any:
@@ -308,15 +305,6 @@ class Wrapping(BaseEstimator):
 
     def _shares(self, X: Any) -> FloatArray:
         return np.asarray(self._explanation(X).shares)
-
-    def decision_function(self: Any, X: Any) -> FloatArray:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
-        decision: FloatArray = self.score_samples(X) - self.offset_
-        return decision
-
-    def predict(self: Any, X: Any) -> npt.NDArray[Any]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return a table whose rows can be indexed; its values are for the detector to check."""

@@ -118,7 +118,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def _explanation(self, X: Any) -> Explanation:
         """Return the shares of each feature in the decisions of rows."""
         raise ValueError(
-            f"{type(self).__name__} does not say what each feature adds to a decision: its class has no _explanation."
+            f"{type(self).__name__} does not say what each feature adds to a decision. AutoDetector does, for example."
         )
 
     @property
@@ -166,6 +166,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         ValueError
             For parameters, shapes or values that make no sense. The text says what to do. After this or any other
             exception, also an interrupt, the model is as before.
+        TypeError
+            If X is a mapping of columns, or groups cannot be compared.
 
         Warns
         -----
@@ -238,13 +240,12 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def calibration_decisions_(self) -> FloatArray:
         """The decision_function of each training row under the model without it: (n_samples,) array of float64.
 
-        Negative for the outliers among the training rows. About as many rows are negative as nu asks for. NaN where
-        `calibration_scores_` is. The boundary is that of the fitted model. Not with calibration="training".
+        Negative for the outliers among the training rows. About as many rows are negative as nu or recall asks for. NaN
+        where `calibration_scores_` is. The boundary is that of the fitted model. Not with calibration="training".
         """
         if not hasattr(self, "calibration_scores_"):
-            raise AttributeError(
-                f"This {type(self).__name__} has no calibration_decisions_: they need calibration='auto' or 'held-out'."
-            )
+            remedy = "Fit it with calibration='auto' or 'held-out'."
+            raise AttributeError(f"This {type(self).__name__} has no calibration_decisions_. {remedy}")
         return self._decisions(self.calibration_scores_)
 
     def _decisions(self, scores: FloatArray) -> FloatArray:
@@ -295,7 +296,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         """Return what `fit_predict` answers the rows that were given to `fit`, with these parameters."""
         if "calibration_scores_" not in self.__dict__:
             return self.predict(X)
-        if self.model_.by_halves:
+        if self.model_.has_held_out:
             return self._predict_by_halves(X, **parameters)
         decisions = self.calibration_decisions_
         answers = np.where(decisions >= 0, 1, -1)
@@ -332,7 +333,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def _learned(self, training: Training, most: float = np.inf) -> tuple[Training, BoolArray]:
         """Return what is learned, and which rows, (n_samples,), are held out and set the threshold.
 
-        With calibration="auto" these are some rows, where more than 2,000 are distinct.
+        With calibration="auto" these are some rows, where more than `most` are distinct.
         """
         out = np.zeros(training.n_rows, dtype=bool)
         if self.calibration == "held-out":
@@ -346,7 +347,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         return self.calibration == "auto" and not out.any()
 
     def _threshold(self, calibration: Calibration, scores: FloatArray, nu: float) -> float:
-        """Return the nu-quantile of scores, (p,): a learned row may lie on a training one, with all that repeat it."""
+        """Return the nu-quantile of scores, (p,). Ties are on it if calibration="training", else above it."""
         if self.calibration == "training":
             return weighted_quantile(scores, calibration.masses, nu)
         return calibration.quantile(scores, nu)
@@ -366,8 +367,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             "recall": recall,
             "recall_error": error,
             "calibration_masses": calibration.by_row(len(scores)),
-            "calibration_worth": calibration.worth,
-            "by_halves": len(calibration.rows) < np.count_nonzero(training.weights),
+            "calibration_effective_size": calibration.effective_size,
+            "has_held_out": len(calibration.rows) < np.count_nonzero(training.weights),
         }
 
     def _few_rows_warning(self, training: Training) -> str:
@@ -378,7 +379,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         nominal, calibration_rows, groups = self._nominal_recall(), ~np.isnan(scores), training.names
         if groups is not None:
             return warnings.few_groups_warning(len(np.unique(groups[calibration_rows])), nominal)
-        copies = training.n_copies[np.unique(training.distinct.group[calibration_rows])]
+        copies = training.n_copies[np.unique(training.distinct.inverse[calibration_rows])]
         return warnings.few_rows_warning(
             training.weights[calibration_rows], copies, nominal, counts=training.may_be_counts
         )

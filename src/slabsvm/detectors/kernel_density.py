@@ -61,7 +61,7 @@ class DensityModel(Model):
 
     density: Density
     one_point: bool  # whether all samples are the same
-    of_new_rows: float  # the share of new positives that training thresholds will accept
+    expected_training_recall: float  # the share of new positives that training thresholds will accept
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -185,7 +185,7 @@ class KernelDensityDetector(Detector):
             infinity_warning=infinity_warning,
             density=density,
             one_point=scale == 0,
-            of_new_rows=expected,
+            expected_training_recall=expected,
         )
 
     def _bandwidth(self, scale: float, shares: FloatArray, n_features: int) -> float:
@@ -206,7 +206,9 @@ class KernelDensityDetector(Detector):
                 "All samples are the same point, so there is no scale to derive a bandwidth from. Check the features "
                 "for constants."
             )
-        return self.model_.infinity_warning or optimistic_warning(self.model_.of_new_rows, self._nominal_recall())
+        return self.model_.infinity_warning or optimistic_warning(
+            self.model_.expected_training_recall, self._nominal_recall()
+        )
 
 
 def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.base import parameters, scores_by_folds
 from slabsvm.detectors.kernelized import (
     KernelDetector,
-    common_length,
+    common_squared_length,
     refuse_remote_cloud,
     samples_of,
     soft_neighbours_of,
@@ -54,7 +54,7 @@ class Subspace(KernelModel):
     squared_mean: float  # |mu|^2
     explained: FloatArray  # (q,): each component's share of the variance
     without_error: bool  # whether the components reconstruct all that the threshold is a quantile of
-    of_new_rows: float = 1.0  # the share of new positives that training thresholds will accept at most
+    expected_training_recall: float = 1.0  # the share of new positives that training thresholds will accept at most
 
     def scores(self, X: Any, sums: FloatArray) -> FloatArray:
         """Return minus the reconstruction error of each row, (n,), from what the expansion is there."""
@@ -234,8 +234,8 @@ class KernelPCADetector(KernelDetector):
 
     def _learn(self, training: Training) -> Subspace:
         learned, out = self._learned(training)
-        kernel, gram = self._known(learned)
-        length = common_length(kernel, gram, type(self).__name__)
+        kernel, gram = self._kernel_and_gram(learned)
+        length = common_squared_length(kernel, gram, type(self).__name__)
         cloud, variance, rounding = _centred_cloud(gram, learned.distinct.weights)
         samples = samples_of(kernel, learned, np.arange(gram.n_samples))
         whole = self.calibration != "training" or not isinstance(self.n_components, Integral)
@@ -247,7 +247,7 @@ class KernelPCADetector(KernelDetector):
             rounding=rounding,
             calibration_scores=None,
             kernel=kernel,
-            length=length,
+            squared_length=length,
             expansion=Expansion(kernel, samples, np.column_stack([leading, cloud.shares])),
             shift=cloud.means @ leading,
             sums=leading.sum(axis=0),
@@ -273,7 +273,7 @@ class KernelPCADetector(KernelDetector):
             infinity_warning=infinity_warning,
             # Of smaller errors the components span all samples.
             without_error=bool(np.nanmax(error) <= max(1e-10 * variance, 16 * gram.resolution * gram.diagonal.max())),
-            of_new_rows=self._accepted_of_a_half(training),
+            expected_training_recall=self._accepted_of_a_half(training),
             **self._calibrated(training, -error, calibration, (scores - offset)[None]),
         )
 
@@ -287,7 +287,7 @@ class KernelPCADetector(KernelDetector):
             return 1.0
         asked = check_random_state(self.random_state).permutation(len(distinct.weights))[:half]
         weights = training.weights.copy()
-        weights[np.isin(distinct.group, asked)] = 0.0
+        weights[np.isin(distinct.inverse, asked)] = 0.0
         part: Any = self._of_part()
         with silenced(UserWarning):
             part.fit_training(training.weighing(weights, self._distinct), part=True)
@@ -301,15 +301,17 @@ class KernelPCADetector(KernelDetector):
 
         Only with a local kernel is every row far away such a row, and the offset moved.
         """
-        if model.length is None:
+        if model.squared_length is None:
             return "", offset
         # The least offset that leaves a row outside that is as long as the samples, and whose kernel values are all 0.
         projections = cloud.squared_mean * leading.sum(axis=0) - cloud.means @ leading
-        far = model.rounding - float(errors(np.array([model.length + cloud.squared_mean]), projections[None])[0])
+        far = model.rounding - float(
+            errors(np.array([model.squared_length + cloud.squared_mean]), projections[None])[0]
+        )
         if offset > far:
             return "", offset
         # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
-        alone = float(cloud.shares @ (cloud.means - model.length * cloud.shares <= model.rounding))
+        alone = float(cloud.shares @ (cloud.means - model.squared_length * cloud.shares <= model.rounding))
         if model.kernel is None or not model.kernel.local:
             return warnings.far_accepted_warning(alone), offset
         return warnings.out_of_reach_warning(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
@@ -317,15 +319,13 @@ class KernelPCADetector(KernelDetector):
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
             wanted = int(self.n_components)
-            if not len(variances) and self._has_part:
-                return 0
+            if self._has_part:
+                return min(wanted, len(variances))
             if not len(variances):
                 raise ValueError(
                     f"n_components={wanted}, but all samples are (nearly) the same point of feature space, which has "
                     "no components. Check the features for constants. If the features vary, use a larger gamma."
                 )
-            if wanted > len(variances) and self._has_part:
-                return len(variances)
             if wanted > len(variances):
                 raise ValueError(
                     f"n_components={wanted} is more than the {len(variances)} components that the training samples "
@@ -351,7 +351,9 @@ class KernelPCADetector(KernelDetector):
                 f"samples. Use {cure}fewer components, or a kernel with more dimensions, "
                 "and check the features for constants."
             )
-        half = optimistic_warning(self.model_.of_new_rows, self._nominal_recall(), "a model of half of the samples")
+        half = optimistic_warning(
+            self.model_.expected_training_recall, self._nominal_recall(), "a model of half of the samples"
+        )
         return self._equal_scores_warning() or self.model_.infinity_warning or half
 
 
@@ -398,8 +400,6 @@ class Components:
 
     variances: FloatArray  # (q,): descending
     coefficients: FloatArray  # (k, q): each a; the component is sum_i a_i f_i, a unit vector
-    least: float  # a variance up to this cannot be told from rounding
-    complete: bool  # whether these are all components
 
 
 def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Components:
@@ -426,7 +426,7 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Compone
     variances, coefficients = variances[kept], vectors[:, kept]
     coefficients *= root[:, None]
     coefficients /= np.sqrt(variances)
-    return Components(variances, coefficients, least, complete)
+    return Components(variances, coefficients)
 
 
 def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:

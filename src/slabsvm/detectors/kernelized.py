@@ -71,7 +71,7 @@ class KernelDetector(Detector):
             return near_copies(training.X, training.distinct.representatives)
         return super()._near_copies(training)
 
-    def _known(self, training: Training) -> tuple[Kernel | None, Gram]:
+    def _kernel_and_gram(self, training: Training) -> tuple[Kernel | None, Gram]:
         """Return the kernel, None for a precomputed one, and access to K over the distinct samples."""
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = self._kernel(training)
@@ -149,7 +149,7 @@ def soft_neighbours_of(detector: KernelDetector, expansion: Expansion) -> SoftNe
     return found
 
 
-def common_length(kernel: Kernel | None, gram: Gram, model: str) -> float | None:
+def common_squared_length(kernel: Kernel | None, gram: Gram, model: str) -> float | None:
     """Return k(x, x) where it is the same for all samples, else None.
 
     Raises ValueError for a precomputed kernel where it is not: k(x, x) of new rows, which the model of this name needs,

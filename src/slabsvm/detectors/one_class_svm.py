@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.fitted.model import Solved, Unseen
+from slabsvm.fitted.model import CalibrationScores, Solved
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.estimators import Interval
@@ -74,7 +74,9 @@ class OneClassSVM(SupportVectorDetector):
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> DualProblem:
         return one_class(weights, self.nu)
 
-    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
+    def _boundary(
+        self, solved: Solved, scored: CalibrationScores, offsets: FloatArray, rounding: float
+    ) -> dict[str, float]:
         rho = float(offsets[0]) - rounding
         return {"rho_": rho, "offset_": rho}
 

@@ -13,7 +13,7 @@ from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, TypicalParts, summed
-from slabsvm.fitted.model import Solved, Unseen
+from slabsvm.fitted.model import CalibrationScores, Solved
 from slabsvm.fitted.planes import SlabPlanes, planes_at, refuse_impossible
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
@@ -189,10 +189,12 @@ class OneClassSlabSVM(SupportVectorDetector):
             return super()._explained_by_distances(neighbours, X)
         return self.planes_.explained_around(neighbours, X, self.epsilon)
 
-    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, Any]:
+    def _boundary(
+        self, solved: Solved, scored: CalibrationScores, offsets: FloatArray, rounding: float
+    ) -> dict[str, Any]:
         local = solved.kernel is not None and solved.kernel.local
-        masses = unseen.calibration.masses
-        return planes_at(offsets, rounding, self, scores=unseen.outer, weights=masses, local=local).attributes
+        masses = scored.calibration.masses
+        return planes_at(offsets, rounding, self, scores=scored.outer, weights=masses, local=local).attributes
 
     def _decisions(self, scores: FloatArray) -> FloatArray:
         if self.planes_.two_sided is not None:

@@ -21,7 +21,7 @@ from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import KernelDetector, samples_of, soft_neighbours_of
 from slabsvm.fitted import warnings
 from slabsvm.fitted.explanation import Explanation, TypicalParts, of_distances, of_parts, summed
-from slabsvm.fitted.model import Solved, Support, SupportVectorModel, Unseen, rounding_of
+from slabsvm.fitted.model import CalibrationScores, Solved, Support, SupportVectorModel, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion, SoftNeighbours
@@ -67,10 +67,12 @@ class SupportVectorDetector(KernelDetector):
         """Return the program to solve for samples of these weights."""
 
     @abstractmethod
-    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, Any]:
+    def _boundary(
+        self, solved: Solved, scored: CalibrationScores, offsets: FloatArray, rounding: float
+    ) -> dict[str, Any]:
         """Return the attributes, offset_ among them, that planes at these offsets make, moved by rounding.
 
-        unseen says where positives lie along w.
+        scored has the positions along w that set the planes.
         """
 
     @abstractmethod
@@ -192,7 +194,7 @@ class SupportVectorDetector(KernelDetector):
 
     def _learn(self, training: Training) -> SupportVectorModel:
         learned, out = self._learned(training, np.inf if self._by_folds else MOST_EXACT)
-        kernel, gram = self._known(learned)
+        kernel, gram = self._kernel_and_gram(learned)
         # The solver, left-out scores and warnings then read the same values.
         gram = gram.held() if gram.n_samples <= MOST_EXACT else gram
         # C bounds multipliers by weights: those of all rows, of which some were held out.
@@ -235,21 +237,21 @@ class SupportVectorDetector(KernelDetector):
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._support(learned, solved)
         trained = self.calibration == "training"
-        unseen = self._unseen(training, learned, out, solved, expansion)
+        scored = self._scores_for_planes(training, learned, out, solved, expansion)
         largest = float(np.abs(solution.scores).max())
-        offsets = solution.offsets if trained else unseen.offsets(dual, rounding_of(largest))
+        offsets = solution.offsets if trained else scored.offsets(dual, rounding_of(largest))
         rounding = rounding_of(self._size_of_scores(solved, offsets) + self._added_to_scores(solved))
         infinity_warning, offsets = warnings.planes_outside(
             solved,
-            unseen,
+            scored,
             offsets,
             rounding,
-            others=partial(solved.scores_of_others, unseen, learned),
+            others=partial(solved.scores_of_others, scored, learned),
             far_score=partial(self._far_score, learned, solved),
             kernel=self.kernel,
             remedy=self._smoother(),
         )
-        boundary = self._boundary(solved, unseen, offsets, rounding)
+        boundary = self._boundary(solved, scored, offsets, rounding)
         accepted = dual.accepts(solution.scores, offsets, rounding)
         return SupportVectorModel(
             kernel=solved.kernel,
@@ -259,13 +261,13 @@ class SupportVectorDetector(KernelDetector):
             offset=boundary["offset_"],
             rounding=rounding,
             **self._calibrated(
-                training, unseen.by_row(training.n_rows), unseen.calibration, unseen.distances(dual, offsets) + rounding
+                training, scored.by_row(training.n_rows), scored.calibration, scored.distances(dual, offsets) + rounding
             ),
             calibration_log_mass=None if trained else _log_mass_unseen(training, learned, out, support, expansion),
             infinity_warning=infinity_warning,
             n_learned=int(np.count_nonzero(learned.weights)),
             squared_norm=solved.squared_norm,
-            length=float(gram.diagonal[0]),
+            squared_length=float(gram.diagonal[0]),
             recall_of_learned=solved.recall_of_learned(learned.distinct, accepted),
             recall_of_repeats=solved.recall_of_repeats(learned.distinct, accepted),
             objective=solution.objective,
@@ -276,23 +278,23 @@ class SupportVectorDetector(KernelDetector):
             usual=self._usual(learned, solved, expansion),
         )
 
-    def _unseen(
+    def _scores_for_planes(
         self,
         training: Training,
         learned: Training,
         out: BoolArray,
         solved: Solved,
         expansion: Expansion | WeightVector,
-    ) -> Unseen:
+    ) -> CalibrationScores:
         """Return where rows lie along w that were not learned, or were left out exactly; or training rows."""
         dual, gram, solution = solved.dual, solved.gram, solved.solution
         if self.calibration == "training":
-            scores = np.where(learned.distinct.group >= 0, solution.scores[learned.distinct.group], np.nan)
-            return Unseen.of(learned, scores, scores)
+            scores = np.where(learned.distinct.inverse >= 0, solution.scores[learned.distinct.inverse], np.nan)
+            return CalibrationScores.of(learned, scores, scores)
         scores, outer = np.full(training.n_rows, np.nan), np.full(training.n_rows, np.nan)
         if self._left_out(out) and (dual.linear.any() or gram.n_samples > MOST_EXACT):
             scores = self._scores_by_folds(training, solved)
-            return Unseen.of(training, scores, scores)
+            return CalibrationScores.of(training, scores, scores)
         if solved.left_out is not None:
             left = whole = solved.left_out.scores
             if learned.groups is None:
@@ -302,7 +304,7 @@ class SupportVectorDetector(KernelDetector):
             scores, outer = learned.by_row(left), learned.by_row(whole)
         if out.any():
             scores[out] = outer[out] = self._new_scores(expansion, training.X[out], solved)
-        return Unseen.of(training, scores, outer, held_out=bool(out.any()))
+        return CalibrationScores.of(training, scores, outer, held_out=bool(out.any()))
 
     def _size_of_scores(self, solved: Solved, offsets: FloatArray) -> float:
         """Return what a score's rounding is measured by.
@@ -346,14 +348,14 @@ class SupportVectorDetector(KernelDetector):
         """Return the rows that hold the planes, and the function of position along w that they make."""
         distinct, weights = training.distinct, training.weights
         kernel, dual, solution = solved.kernel, solved.dual, solved.solution
-        held = solved.held
+        held = solved.is_support
         of_rows = distinct.spread(solution.multipliers, weights)
         rows = np.flatnonzero((of_rows > 0).any(axis=0))
         place = np.cumsum(held) - 1
         support = Support(
             rows=rows,
             coefficients=dual.signs @ of_rows[:, rows],
-            samples=place[distinct.group[rows]],
+            samples=place[distinct.inverse[rows]],
             share=float(weights[rows].sum() / weights.sum()),
         )
         vectors = samples_of(kernel, training, np.flatnonzero(held))
@@ -388,7 +390,7 @@ def _log_mass_unseen(
     mass = np.full(training.n_rows, np.nan)
     if groups is not None and len(learned.distinct.weights) <= MOST_EXACT:
         of_samples = np.empty(len(expansion.coefficients), dtype=np.intp)
-        of_samples[support.samples] = groups.of_samples[learned.distinct.group[support.rows]]
+        of_samples[support.samples] = groups.of_samples[learned.distinct.inverse[support.rows]]
         rows = training.X[groups.representatives]
         mass = learned.by_row(expansion.log_mass(rows, apart=(groups.numbers, of_samples)))
     mass[out] = expansion.log_mass(training.X[out])

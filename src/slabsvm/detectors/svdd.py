@@ -11,10 +11,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from slabsvm.detectors.base import parameters, scores_by_folds
-from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
+from slabsvm.detectors.kernelized import common_squared_length, refuse_remote_cloud
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.explanation import Explanation, TypicalParts
-from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
+from slabsvm.fitted.model import CalibrationScores, Solved, SupportVectorModel
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.base import Kernel, WeightVector
 from slabsvm.kernels.expansion import Expansion
@@ -112,7 +112,7 @@ class SVDD(SupportVectorDetector):
         nu = self._share_outside(float(weights.sum()))
         # Since the multipliers sum to 1, a constant may be taken off the diagonal: where all of it is one, what is left
         # is the one-class SVM's program, and its objective, which is the one to measure a gap by.
-        constant = common_length(kernel, gram, type(self).__name__) is not None
+        constant = common_squared_length(kernel, gram, type(self).__name__) is not None
         return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
     def _read_off(self, training: Training, learned: Training, out: BoolArray, solved: Solved) -> SupportVectorModel:
@@ -155,7 +155,7 @@ class SVDD(SupportVectorDetector):
 
     def _taken_off(self, solved: Solved) -> float:
         """Return what `_dual` took off the diagonal of K."""
-        return common_length(solved.kernel, solved.gram, type(self).__name__) or 0.0
+        return common_squared_length(solved.kernel, solved.gram, type(self).__name__) or 0.0
 
     def _far_score(self, training: Training, solved: Solved) -> float | None:
         # k(x, x) outgrows s(x) wherever it grows: rows far away are outside.
@@ -164,7 +164,9 @@ class SVDD(SupportVectorDetector):
     def _added_to_scores(self, solved: Solved) -> float:
         return super()._added_to_scores(solved) + 0.5 * (self._taken_off(solved) + solved.squared_norm)
 
-    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
+    def _boundary(
+        self, solved: Solved, scored: CalibrationScores, offsets: FloatArray, rounding: float
+    ) -> dict[str, float]:
         # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the dual problem's score.
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}

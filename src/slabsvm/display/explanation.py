@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.checks import framed
 from slabsvm.detectors.answers import refuse_mixers, shares_and_names, taken_by, unwrapped
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_matplotlib, shown_figure
@@ -150,11 +151,6 @@ def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> 
     ax.spines["left"].set_visible(False)
 
 
-def as_table(rows: FloatArray, like: Any) -> Any:
-    """Return rows as a frame, where a frame was given."""
-    return type(like)(rows, columns=like.columns) if hasattr(like, "iloc") else rows
-
-
 def cut_name(name: str) -> str:
     """Return a name with its middle left out, if it has more than 30 letters."""
     return name if len(name) <= 30 else f"{name[:15]}…{name[-14:]}"
@@ -194,7 +190,7 @@ def draw_functions(
     check_is_fitted(model)
     rows = np.asarray(dense(X), dtype=np.float64)
     names = names_of(model, X, feature_names, rows.shape[1])
-    of_rows = _parts(model, as_table(rows, X))
+    of_rows = _parts(model, framed(rows, X))
     middles = of_rows.mean(axis=0)
     order = np.argsort(-np.abs(of_rows - middles).mean(axis=0), kind="stable")[:max_features]
     n_columns = min(4, len(order))
@@ -210,7 +206,7 @@ def draw_functions(
         # Where most rows are.
         axes.axvspan(*np.quantile(rows[:, j], (0.05, 0.95)), color=LINE, alpha=0.5, lw=0, zorder=0)
         axes.axhline(0.0, color=SOFT, lw=0.8)
-        axes.plot(values, _parts(model, as_table(varied, X))[:, j] - middles[j], color=KNOWN, lw=1.8)
+        axes.plot(values, _parts(model, framed(varied, X))[:, j] - middles[j], color=KNOWN, lw=1.8)
         axes.set_title(cut_name(names[j]), loc="left", color=INK, fontsize=9)
         axes.locator_params(axis="x", nbins=4)
         lighten(axes, labelsize=8)

@@ -14,9 +14,10 @@ import numpy as np
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.checks import framed
 from slabsvm.detectors.answers import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.display.explanation import as_table, names_of
+from slabsvm.display.explanation import names_of
 from slabsvm.display.figures import axes_of, legend, lighten, next_colour, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import CURVES, INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.monitor import DriftMonitor, rates
@@ -157,7 +158,7 @@ class OSCRDisplay(_Curve):
 def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     """Draw what a fitted `DriftMonitor` has read: the evidence beside the level of an alarm, and the rejection rate.
 
-    The band is the bounds of the rolling rate, which hold at all rows at once. Of long streams some hundred rows are
+    The band is the bounds of the rolling rate, which hold at all rows at once. Of a long stream 512 to 1,023 rows are
     drawn, into a matplotlib Figure, which is returned. Raises ValueError for one that has read no rows.
     """
     require_matplotlib()
@@ -235,10 +236,11 @@ class ScoreHistogram:
 
 
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
-    """Draw where the training rows lie along w, each under the model without it, and where the planes are.
+    """Draw the scores of the training rows, each under a model without it, and what is accepted.
 
-    What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever its weight;
-    those of weight 0 are left out. Returns the figure. Raises ValueError for a model without left-out scores.
+    A slab's rows are drawn by where they lie along w, with its planes. What is accepted is shaded. Rows that are far
+    out count in the outermost bin. Each counts once, whatever its weight; those of weight 0 are left out. Returns the
+    figure. Raises ValueError for a model without left-out scores.
 
     Parameters
     ----------
@@ -264,7 +266,7 @@ def histogram_of(model: Any, X: Any) -> ScoreHistogram:
     if not hasattr(model, "calibration_scores_"):
         raise ValueError(
             f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
-            "would say nothing of new ones. This package's kernel detectors have them with calibration='auto'."
+            "would say nothing of new ones. Fit a detector of this package with calibration='auto' or 'held-out'."
         )
     slab = isinstance(model, OneClassSlabSVM)
     position = model.project if slab else model.score_samples
@@ -340,7 +342,7 @@ class SlabBoundaryDisplay:
         xx0, xx1 = np.meshgrid(*np.linspace(low - room, high + room, grid_resolution, axis=1))
         final = final_detector(estimator)
         slab = hasattr(final, "planes_")
-        grid = as_table(np.column_stack([xx0.ravel(), xx1.ravel()]), X)
+        grid = framed(np.column_stack([xx0.ravel(), xx1.ravel()]), X)
         support = np.zeros(len(rows), dtype=bool)
         if getattr(final, "n_samples_fit_", None) == len(rows):
             support[getattr(final, "support_", [])] = True

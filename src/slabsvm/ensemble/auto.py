@@ -72,7 +72,7 @@ class AutoDetector(Detector):
         1,000 of the rows, a tenth if that is more, half if that is fewer, and takes their scores. Beyond max_rows both
         take the scores of the rows that were not drawn. With "training", the scores of learned rows, the recall of new
         rows is smaller than asked for.
-    max_rows : int or None, default=40000
+    max_rows : int >= 10 or None, default=40000
         The number of rows to learn; None is no limit. Of n > max_rows rows it draws and learns max_rows^2 / n, but at
         least min(10,000, max_rows). All others are scored and set the threshold, in two passes over arrays, memory maps
         and CSR matrices in place, and over Dask arrays on their workers (docs/results/large-data.md). 40,000 rows of 10
@@ -103,7 +103,7 @@ class AutoDetector(Detector):
     calibration_decisions_ : (n_samples,) array of float64
         ``calibration_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
-        The numbers of the drawn rows, ascending. None if all rows were learned.
+        The numbers, from 0, of the drawn rows, ascending. None if all rows were learned.
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
@@ -145,8 +145,8 @@ class AutoDetector(Detector):
     ) -> Self:
         """Learn from positive samples, and from a few outliers if some are known.
 
-        Raises ValueError for parameters, shapes or values that make no sense, and if all rows are of one group. After
-        any exception the model is as before.
+        Raises ValueError for parameters, shapes or values that make no sense, for fewer than 10 rows, and if all rows
+        are of one group. After any exception the model is as before.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class AutoDetector(Detector):
         return scores.map_blocks(shares, dtype=np.float64) if is_dask(scores) else shares(scores)
 
     def training_outliers(self) -> IndexArray:
-        """Return the numbers of the training rows that the model would reject had it not learned them, (n_outliers,).
+        """Return the numbers, from 0, of the training rows that the model would reject without them, (n_outliers,).
 
         The least normal come first. Raises AttributeError with calibration="training".
         """
@@ -263,7 +263,7 @@ class AutoDetector(Detector):
             lines.append(f"  known outliers   {combination.known.share:.0%} of the sum, by a classifier")
         if fit.recall is not None and fit.recall_error is not None:
             others = "rows that were held out" if fit.sample is None else "the rows that were not drawn"
-            by = f"by {others}" if fit.by_halves else "by rows without themselves"
+            by = f"by {others}" if fit.has_held_out else "by rows without themselves"
             by = by if fit.n_groups is None else f"{by}, of {fit.n_groups} groups each left out whole"
             lines.append(
                 f"  recall           {fit.recall:.1%} expected (+- {fit.recall_error:.1%}), {by}, where "
@@ -277,7 +277,7 @@ class AutoDetector(Detector):
 
         :meta private:
         """
-        on_workers = source_of(self, X, sample_weight, n_jobs=1) if is_dask(X) else None
+        on_workers = source_of(self, X, sample_weight) if is_dask(X) else None
         given = checked_weights(sample_weight, X)
         n = _num_samples(X) if given is None else np.count_nonzero(given)
         if self.max_rows is None or n <= self.max_rows:
@@ -289,7 +289,7 @@ class AutoDetector(Detector):
                 f"groups need all rows to be learned, but max_rows={self.max_rows} draws some of them. Use "
                 "max_rows=None and an array, or draw some rows of each group."
             )
-        source = on_workers or source_of(self, X, sample_weight, n_jobs=1)
+        source = on_workers or source_of(self, X, sample_weight)
         sample = Sample.of(source, self.max_rows, seed_of(self.random_state))
         self._weight_unit = 1.0
         each = rows_counted(given)
@@ -325,7 +325,7 @@ class AutoDetector(Detector):
         offset -= rounding
         calibrated = self._calibrated(calibration_rows, scores, calibration, (scores[calibration.rows] - offset)[None])
         if sample is not None:
-            calibrated["by_halves"] = True
+            calibrated["has_held_out"] = True
         return CombinedModel(
             offset=offset,
             rounding=rounding,
@@ -398,7 +398,7 @@ class AutoDetector(Detector):
             keys=(keys, _keys(training.outliers)),
             done=done,
         )
-        surprise = Surprise.of(-scores, masses, training.calibration(training.weights > 0).worth)
+        surprise = Surprise.of(-scores, masses, training.calibration(training.weights > 0).effective_size)
         share = share_of(training.outliers.shape[0])
         return Known(classifier, surprise, share), no_less(surprise.of_learned(-scores))
 
@@ -461,7 +461,7 @@ def _scaling_name(scaling: Any) -> str:
 def _keys(rows: Any) -> npt.NDArray[np.uint64]:
     """Return what rows that are equal have in common, (n,)."""
     same = distinct_rows(rows, np.ones(rows.shape[0]))
-    return same.keys[same.group]
+    return same.keys[same.inverse]
 
 
 def _warn_of_labels(y: Any) -> None:

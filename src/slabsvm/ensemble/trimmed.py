@@ -26,8 +26,8 @@ from slabsvm.conformal.p_values import whole_up
 from slabsvm.detectors.answers import (
     Wrapping,
     answer,
+    detector_and_rows,
     explanation_of,
-    final_estimator,
     left_out_decisions,
     refuse_classifier,
 )
@@ -64,7 +64,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     estimator_ : fitted detector
         It has learned the rows that were not trimmed.
     trimmed_ : (n_trimmed,) array of int
-        The numbers of the rows that were not learned, ascending. They need not be outliers.
+        The numbers, from 0, of the rows that were not learned, ascending. They need not be outliers.
     decisions_ : (n_samples,) array of float64
         The decision_function of each training row, had it not been learned.
     offset_ : float
@@ -114,7 +114,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             What the estimator takes.
         y : ignored
         outlier_rows : array-like of int, default=None
-            The numbers of rows of X that are known outliers. They are never learned, and have no say in the threshold.
+            The numbers, from 0, of rows of X that are known outliers. They are never learned, and have no say in the
+            threshold.
             trim is the share of all that is not learned; of more known outliers these alone.
         """
         refuse_classifier(self._detector, self)
@@ -140,8 +141,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
                 judge, found, _ = _fitted_with_decisions(clone(self._judge), X, learned)
                 earlier, learned = learned, ~known
                 # Rows that score alike are ordered by what is in them.
-                model, rows = final_estimator(judge, X)
-                others = np.lexsort((distinct_of(model, rows, np.ones(n)).group, found))
+                model, rows = detector_and_rows(judge, X)
+                others = np.lexsort((distinct_of(model, rows, np.ones(n)).inverse, found))
                 learned[others[~known[others]][: count - n_known]] = False
                 self.n_rounds_ = done
                 if (learned == earlier).all():

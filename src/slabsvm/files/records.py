@@ -389,7 +389,9 @@ def width_of(cells: Sequence[Sequence[str]]) -> int:
 
 
 def names_of_header(names: Sequence[str], say: Callable[[str], object]) -> list[str]:
-    """Return a name for each column: one without a name has its number, and of equal names all but the first, too."""
+    """Return a name for each column: "column 3" for the third if it has none, and "width (2)" where "width" comes
+    again.
+    """
     if sum(map(bool, names)) <= len(names) / 2:
         named = listed([name for name in names if name], 5)
         raise TableError(f"the header, {named}, names few of {len(names):,} columns. Name all of them")

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from slabsvm.data.checks import MOST_WHOLE
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import (
@@ -31,7 +32,7 @@ from slabsvm.files.records import (
 )
 from slabsvm.runtime.arrays import BoolArray
 from slabsvm.runtime.caller import load
-from slabsvm.tables.cells import LAST_EXACT, NUMERIC, TableError, distinct_names, is_text, listed, shown
+from slabsvm.tables.cells import NUMERIC, TableError, distinct_names, is_text, listed, shown
 from slabsvm.tables.letters import LONGEST_TEXT, Letters
 from slabsvm.tables.numbers import GROUPED, N_FIRST, PLAIN, is_placeholder, numbers_of, writing_of
 
@@ -273,7 +274,7 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     _keep_zeros(frame, written, content, records.separator)
     # Whole numbers beside gaps are floats of 16 digits, and may have more.
     for name, cells in frame.items():
-        if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any():
+        if cells.dtype.kind == "f" and (cells.abs() >= MOST_WHOLE).any():
             texts = written([name])[name]
             if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
                 digits = [int(text) if isinstance(text, str) else None for text in texts]
@@ -446,7 +447,7 @@ def _of_objects(rows: list[dict[str, Any]], names: Collection[str], how: Reading
         raise TableError("a text holds half of a letter, as where it was cut. Mend it") from error
     for name, cells in table.items():
         # Whole numbers beside gaps have become floats, which long ones do not survive.
-        if cells.dtype.kind == "f" and (cells.abs() >= LAST_EXACT).any():
+        if cells.dtype.kind == "f" and (cells.abs() >= MOST_WHOLE).any():
             table[name] = _pandas().Series([row.get(name) for row in rows], dtype=object)
     return _with_gaps(table, how)
 

@@ -39,10 +39,10 @@ class Model:
     calibration_scores: FloatArray | None
     # (n_samples,): how much each of these rows counts, in sum 1; and how many rows, or groups, all of them are worth
     calibration_masses: FloatArray | None = None
-    calibration_worth: float = 0.0
+    calibration_effective_size: float = 0.0
     recall: float | None = None  # the share of new positives that it is expected to accept, and the standard error
     recall_error: float | None = None
-    by_halves: bool = False  # whether some rows were held out, so that learned ones have no such scores
+    has_held_out: bool = False  # whether some rows were held out, so that learned ones have no such scores
     # What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
     infinity_warning: str = ""
 
@@ -61,7 +61,7 @@ class Model:
         masses = np.full(len(rows), 1.0 / len(rows)) if masses is None else masses[rows]
         known = learned[rows]
         rounding = max(self.rounding, rounding_of(float(np.median(np.abs(known)))))
-        return Calibration(rows, masses, self.calibration_worth or float(len(rows))).p_values(
+        return Calibration(rows, masses, self.calibration_effective_size or float(len(rows))).p_values(
             known, decisions, rounding
         )
 
@@ -80,12 +80,12 @@ class KernelModel(Model):
     """What a detector of a kernel is once it is fitted."""
 
     kernel: Kernel | None  # None for a precomputed one
-    length: float | None  # k(x, x) of new samples, where the kernel is precomputed and the model needs it
+    squared_length: float | None  # k(x, x), where all samples share it
     expansion: Expansion | WeightVector  # sums of kernel values that a row's score is made of
 
     def squared_lengths(self, X: Any) -> FloatArray:
         """Return k(x, x) of each validated row, shape (n_samples,)."""
-        return np.full(X.shape[0], self.length) if self.kernel is None else self.kernel.diagonal(X)
+        return np.full(X.shape[0], self.squared_length) if self.kernel is None else self.kernel.diagonal(X)
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -114,18 +114,18 @@ class Solved:
         return float(self.beta @ (self.solution.scores - self.dual.linear))
 
     @cached_property
-    def held(self) -> BoolArray:
+    def is_support(self) -> BoolArray:
         """Whether each distinct sample holds a plane, shape (m,)."""
         return np.asarray((self.solution.multipliers > 0).any(axis=0))
 
-    def scores_of_others(self, unseen: Unseen, learned: Training, places: IndexArray) -> FloatArray:
+    def scores_of_others(self, scored: CalibrationScores, learned: Training, places: IndexArray) -> FloatArray:
         """Return sum_j beta_j k(x_j, x_i) over what stays as row i leaves, (s,), without subtracting.
 
         Where no other sample is near, a left-out score is the rounding of what it was subtracted from, and this is 0.
         Of rows that were not learned it is the score.
         """
-        sums = unseen.scores[places].copy()
-        own = learned.distinct.group[unseen.calibration.rows[places]]
+        sums = scored.scores[places].copy()
+        own = learned.distinct.inverse[scored.calibration.rows[places]]
         inside = np.flatnonzero(own >= 0)
         stays, groups = learned.stays, learned.groups
         for rows in pieces(len(inside), 8 * len(self.beta), STEP_BYTES):
@@ -134,7 +134,7 @@ class Solved:
             if groups is None:
                 block[np.arange(len(some)), some] *= stays[some]
             else:
-                names = groups.numbers[groups.of_rows[unseen.calibration.rows[places[inside[rows]]]]]
+                names = groups.numbers[groups.of_rows[scored.calibration.rows[places[inside[rows]]]]]
                 block[names[:, None] == groups.of_samples] = 0.0
             sums[inside[rows]] = block @ self.beta
         return sums
@@ -145,7 +145,9 @@ class Solved:
         The share of rows that have an equal one estimates how many will (Good 1953). A new row that repeats one scores
         as it does, and is accepted where that is; of the others, those count as accepted that hold no plane.
         """
-        return float(distinct.weights @ np.where(distinct.copies > 1, accepted, ~self.held) / distinct.weights.sum())
+        return float(
+            distinct.weights @ np.where(distinct.copies > 1, accepted, ~self.is_support) / distinct.weights.sum()
+        )
 
     def recall_of_learned(self, distinct: Distinct, accepted: BoolArray) -> float:
         """Return the share of rows that are accepted, each with its own part of its score."""
@@ -153,8 +155,8 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class Unseen:
-    """Where rows lie along w that were not learned, or under training planes where learned ones do."""
+class CalibrationScores:
+    """The positions along w that set the planes: of rows that were not learned, or of all under training planes."""
 
     scores: FloatArray  # (p,)
     # (p,): for the plane that faces away from the origin, beyond which a row that repeats a learned one would fall
@@ -162,7 +164,9 @@ class Unseen:
     calibration: Calibration  # what each counts
 
     @classmethod
-    def of(cls, training: Training, scores: FloatArray, outer: FloatArray, *, held_out: bool = False) -> Unseen:
+    def of(
+        cls, training: Training, scores: FloatArray, outer: FloatArray, *, held_out: bool = False
+    ) -> CalibrationScores:
         """Return it for scores of all rows, (n_samples,), NaN where there are none; some may have been held out."""
         calibration = training.calibration(~np.isnan(scores), held_out=held_out)
         return cls(scores[calibration.rows], outer[calibration.rows], calibration)

@@ -140,10 +140,6 @@ class SlabPlanes:
             return self.two_sided(along, log_mass)
         return -np.abs(along - 0.5 * (self.lower + self.upper))
 
-    def between(self, along: FloatArray) -> BoolArray:
-        """Return which positions, (n,), lie between the planes."""
-        return np.asarray((along >= self.lower) & (along <= self.upper))
-
     def explained_along(self, along: FloatArray, parts: FloatArray, usual: TypicalParts) -> Explanation:
         """Return the explanation of rows at these positions along w, (n,), to which features add these parts, (n, d).
 

@@ -33,15 +33,15 @@ class Calibration:
         Their numbers among the rows that were given.
     masses : (p,) array
         How much each counts; they sum to 1.
-    worth : float
-        How many rows of one weight they are worth, or the number of groups.
+    effective_size : float
+        How many rows of one weight say as much (Kish 1965), or the number of groups.
     groups : (p,) array of int or None
         The number of each row's group, from 0 on.
     """
 
     rows: IndexArray
     masses: FloatArray
-    worth: float
+    effective_size: float
     groups: IndexArray | None = None
 
     def by_row(self, n_rows: int) -> FloatArray:
@@ -64,7 +64,7 @@ class Calibration:
 
     def tie_at(self, scores: FloatArray, place: float, rounding: float) -> bool:
         """Return whether several rows of these scores, (p,), lie on a place, to within rounding."""
-        return self.worth * float(self.masses @ (np.abs(scores - place) <= rounding)) >= TIED
+        return self.effective_size * float(self.masses @ (np.abs(scores - place) <= rounding)) >= TIED
 
     def expected_recall(self, within: FloatArray) -> tuple[float, float]:
         """Return the share of new rows inside all planes to expect, and its standard error.
@@ -90,16 +90,16 @@ class Calibration:
         accepted = np.asarray((within >= 0).all(axis=0))
         if self.groups is not None:
             expected = 1.0 - sum(self._beyond(plane) for plane in within)
-            count = int(self.worth)
+            count = int(self.effective_size)
             expected = min(max(expected, 0.0), 1.0)
             if count < 2:
                 return expected, error_of(expected, count)
             shares = np.bincount(self.groups, self.masses * accepted, minlength=count) * count
             return expected, float(shares.std(ddof=1)) / math.sqrt(count)
-        inside = self.worth * float(self.masses @ accepted)
+        inside = self.effective_size * float(self.masses @ accepted)
         depths = sum(_depth(plane) for plane in within)
-        expected = min(max(inside + 1.0 - depths, 0.0) / (self.worth + 1.0), 1.0)
-        return expected, error_of(expected, self.worth)
+        expected = min(max(inside + 1.0 - depths, 0.0) / (self.effective_size + 1.0), 1.0)
+        return expected, error_of(expected, self.effective_size)
 
     def p_values(self, known: FloatArray, scores: FloatArray, rounding: float = 0.0) -> FloatArray:
         """Return the share of rows, of scores known (p,), that are no more normal than new ones: (n_new,).
@@ -110,12 +110,12 @@ class Calibration:
         order = np.argsort(known, kind="stable")
         below = np.concatenate([[0.0], np.cumsum(self.masses[order])])
         at_most = below[np.searchsorted(known[order], scores + rounding, side="right")]
-        return np.asarray(np.minimum((1.0 + self.worth * at_most) / (1.0 + self.worth), 1.0))
+        return np.asarray(np.minimum((1.0 + self.effective_size * at_most) / (1.0 + self.effective_size), 1.0))
 
     def _beyond(self, within: FloatArray) -> float:
         """Return the share of rows of new groups that is beyond a plane, for how far inside it rows lie, (p,)."""
         assert self.groups is not None
-        shares = self.masses
+        shares, n = self.masses, self.effective_size
         order = np.argsort(within, kind="stable")
         up_to = np.cumsum(shares[order]) - shares[order] / 2.0
         beyond = float(np.interp(0.0, within[order], up_to))
@@ -123,11 +123,11 @@ class Calibration:
         of_groups = np.lexsort((within, self.groups))
         sums = np.cumsum(shares[of_groups])
         own = np.empty_like(shares)
-        own[of_groups] = (sums - self.groups[of_groups] / self.worth - shares[of_groups] / 2.0) * self.worth
+        own[of_groups] = (sums - self.groups[of_groups] / n - shares[of_groups] / 2.0) * n
         # On either side of the plane half of those beyond it, or of those inside where these are fewer.
         around = np.abs(up_to - beyond) <= min(beyond, 1.0 - beyond) / 2.0
         near = order[around] if around.any() else order[[np.abs(up_to - beyond).argmin()]]
-        return beyond + (float(np.average(own[near], weights=shares[near])) - beyond) / (self.worth + 1.0)
+        return beyond + (float(np.average(own[near], weights=shares[near])) - beyond) / (n + 1.0)
 
 
 def calibration_by(
@@ -149,8 +149,8 @@ def calibration_by(
     kept = weights[some]
     masses = kept / kept.sum()
     if names is None:
-        worth = 1.0 / float(masses @ masses) if counted is None else float(counted[some].sum())
-        return Calibration(some, masses, worth)
+        effective_size = 1.0 / float(masses @ masses) if counted is None else float(counted[some].sum())
+        return Calibration(some, masses, effective_size)
     _, numbers = np.unique(names[some], return_inverse=True)
     of_groups = np.bincount(numbers, kept)
     return Calibration(some, kept / of_groups[numbers] / len(of_groups), float(len(of_groups)), numbers)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
@@ -36,7 +35,7 @@ from slabsvm.svm.small import MOST_EXACT
 
 # At most this number of groups is held out, and at most half of all.
 MANY_GROUPS = 100
-# The number of folds, where there are as many rows or groups.
+# The number of folds of large data; small data have twice as many.
 FOLDS = 10
 # Up to this number of distinct rows each has a fold of its own.
 MOST_ALONE = 50
@@ -55,8 +54,6 @@ class Training:
     outliers: Any = field(default=None, kw_only=True)
     # The rows that put thresholds and p-values, of these the first; None for all.
     calibration_rows: Training | None = field(default=None, kw_only=True)
-    # How often each distinct sample is there, (k,); None where the weights say it.
-    repeats: FloatArray | None = field(default=None, kw_only=True)
     # (n_samples,): how many rows each row stands for, where weights are whole numbers; None for one each
     rows_each: FloatArray | None = field(default=None, kw_only=True)
 
@@ -71,20 +68,11 @@ class Training:
         return self.X[self.distinct.representatives]
 
     @cached_property
-    def counts(self) -> FloatArray:
-        """How often each distinct sample is there, (k,): ones where weights are no whole multiples of one another.
-
-        Weights of 70, 71 and 83 are rows that repeat. Weights of 3 each are rows that were given three times over, and
-        each counts once; weights that fall with a row's age say how much it matters.
-        """
-        return whole_multiples(self.distinct.weights) if self.repeats is None else self.repeats
-
-    @cached_property
     def n_copies(self) -> FloatArray:
         """How many rows each distinct sample is, (k,): whole-number weights are counts of rows."""
-        kept = self.distinct.group >= 0
+        kept = self.distinct.inverse >= 0
         each = None if self.rows_each is None else self.rows_each[kept]
-        return np.bincount(self.distinct.group[kept], each).astype(np.float64)
+        return np.bincount(self.distinct.inverse[kept], each).astype(np.float64)
 
     @property
     def stays(self) -> FloatArray:
@@ -112,13 +100,8 @@ class Training:
     @property
     def may_be_counts(self) -> bool:
         """Whether the weights may say how often rows were seen."""
-        repeats = self.n_copies.max() > 1 or whole_multiples(self.counts).max() > 1
+        repeats = self.n_copies.max() > 1 or whole_multiples(self.distinct.weights).max() > 1
         return bool(repeats) and not has_distinct_feature(self.samples)
-
-    @property
-    def n_counted(self) -> float:
-        """How many rows are left out, one after the other: all that repeat each other, too; or how many groups."""
-        return float(self.counts.sum()) if self.groups is None else float(self.groups.count)
 
     @property
     def names(self) -> IndexArray | None:
@@ -136,22 +119,16 @@ class Training:
 
     def by_row(self, values: FloatArray) -> FloatArray:
         """Return the values of what is `counted` for each row, shape (n_samples,); NaN where a row's weight is 0."""
-        place = self.distinct.group if self.groups is None else self.groups.of_rows
+        place = self.distinct.inverse if self.groups is None else self.groups.of_rows
         return np.where(place >= 0, values[place], np.nan)
-
-    @property
-    def masses(self) -> FloatArray:
-        """How much each row counts, (n_samples,): with groups, which all count alike, its share of its group."""
-        groups = self.groups
-        if groups is None:
-            return self.weights
-        kept = np.where(groups.of_rows >= 0, self.weights, 0.0)
-        of_members = np.bincount(np.maximum(groups.of_rows, 0), weights=kept)
-        return np.asarray(kept * (groups.weights / of_members)[groups.of_rows])
 
 
 def whole_multiples(weights: FloatArray) -> FloatArray:
-    """Return weights, (k,), over their greatest common divisor, or ones where there is none."""
+    """Return weights, (k,), over their greatest common divisor, or ones where there is none.
+
+    Weights of 70, 71 and 83 are rows that repeat. Weights of 3 each are rows that were given three times over, and each
+    counts once; weights that fall with a row's age say how much it matters.
+    """
     values = np.unique(weights)
     if len(values) == 1:
         return np.ones(len(weights))
@@ -265,7 +242,7 @@ def _takes_weight(step: Any) -> bool:
     )
 
 
-def source_of(estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: int | None) -> Source:
+def source_of(estimator: BaseEstimator, X: Any, sample_weight: Any) -> Source:
     """Return the rows to learn from, of which the estimator takes the number and names of features.
 
     A Dask array stays on its workers. Whether values are finite is for the first pass to see.
@@ -277,7 +254,7 @@ def source_of(estimator: BaseEstimator, X: Any, sample_weight: Any, *, n_jobs: i
         estimator.n_features_in_ = source.n_features
         return source
     X = rows_in_place(estimator, X, reset=True)
-    return Local(X, _without_unit(sample_weight, X), effective_n_jobs(n_jobs))
+    return Local(X, _without_unit(sample_weight, X))
 
 
 def rows_in_place(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -373,7 +350,7 @@ def folds(training: Training, random: np.random.RandomState) -> Iterator[tuple[F
             yield _representing(training, (copies - leaving) / copies), leaving
         return
     # In the order in which they come, so that folds do not depend on what is in a row.
-    place = distinct.group if training.names is None else training.names
+    place = distinct.inverse if training.names is None else training.names
     kept = np.flatnonzero(place >= 0)
     first = np.full(int(place.max()) + 1, n)
     np.minimum.at(first, place[kept], kept)

@@ -1,7 +1,7 @@
 """The warnings of a fit, each as its text, or an empty one where nothing is wrong.
 
-There are five kinds. A solver that stopped early is one, and has scikit-learn's ConvergenceWarning. The others are a
-FitWarning:
+A solver that stopped early, or that met tol without telling samples apart, has scikit-learn's ConvergenceWarning. The
+others are a FitWarning:
 
 - Few distinct rows, or groups, set the threshold.
 - w is 0, or the planes are one, or they reject the rows that were learned.
@@ -33,7 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.data.distinct import NEIGHBOURS
-from slabsvm.fitted.model import Solved, Unseen, rounding_of
+from slabsvm.fitted.model import CalibrationScores, Solved, rounding_of
 from slabsvm.fitted.threshold import least_recall
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
@@ -251,7 +251,7 @@ def _middle(X: FloatArray) -> FloatArray:
 
 def planes_outside(
     solved: Solved,
-    unseen: Unseen,
+    scored: CalibrationScores,
     offsets: FloatArray,
     rounding: float,
     *,
@@ -262,12 +262,12 @@ def planes_outside(
 ) -> tuple[str, FloatArray]:
     """Return the warning where a row infinitely far away would be accepted, or nothing, and the offsets to set, (P,).
 
-    The given offsets are quantiles of unseen, and planes are moved outwards by rounding. others returns what some of
-    these score by what is left as each leaves, given by their places. far_score returns the limit of
-    s(x) as all features of x grow alike; None where it is unknown, or decides nothing. kernel is the parameter, for the
-    text, and remedy what makes more samples alike.
+    The given offsets are quantiles of the scores, and planes are moved outwards by rounding. others returns what some
+    of the rows score without themselves, given by their places. far_score returns the limit of s(x) as all features of
+    x grow alike; None where it is unknown, or decides nothing. kernel is the parameter, for the text, and remedy what
+    makes more samples alike.
     """
-    dual, scores, masses = solved.dual, unseen.scores, unseen.calibration.masses
+    dual, scores, masses = solved.dual, scored.scores, scored.calibration.masses
     if solved.kernel is None or not solved.kernel.local:
 
         def accepted(score: float) -> bool:
@@ -288,7 +288,7 @@ def planes_outside(
     if (kept == offsets).all():
         return "", kept
     # A thousand samples are checked for others that reach them.
-    some = unseen.some(1000)
+    some = scored.some(1000)
     shares = masses[some]
     reached = dual.side * others(some) > rounding
     if reached.all():

@@ -1,6 +1,6 @@
 """Positive definite kernels: how each is computed in blocks, how a sum of kernel functions predicts, and bandwidths.
 
-A new kernel is one class in a file of this folder, and in `KERNELS`, by which detectors take it. Nothing here
+A new kernel is one class in a file of this folder; add it to `KERNELS`, where detectors find it. Nothing here
 knows of programs, solvers or detectors.
 """
 

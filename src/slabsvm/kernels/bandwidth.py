@@ -42,8 +42,8 @@ def neighbours(X: Any) -> float:
 
 
 def median_heuristic(X: Any) -> float:
-    """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012) of rows that differ;
-    the source takes all pairs, and this those of 2,000 rows: 2 million.
+    """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012) of rows that differ.
+    Of more than 2,000 rows 2,000 random ones are taken; the source takes all.
     """
     X = _table(X)
     if X.shape[0] > 2000:
@@ -130,9 +130,8 @@ def _resolved(variance: float, X: Any) -> float:
         low, high = (np.asarray(dense(end)) for end in ends)
         if (low != high).any():
             raise ValueError(
-                "With these sample weights the features vary by so little that squares of their differences underflow "
-                "float64, so no bandwidth follows from them. Scale the features up, for example multiply them by "
-                "a power of ten."
+                "The features vary by so little that squares of their differences underflow float64, so no bandwidth "
+                "follows from them. Scale the features up, for example multiply them by a power of ten."
             )
     return variance
 

@@ -35,7 +35,7 @@ class NotFiniteError(ValueError):
 class WeightVector:
     """s(x) = sum_i c_i k(v_i, x) as <w, Phi(x)>, without the v_i, for a kernel whose feature map Phi is explicit."""
 
-    kernel: Any  # Phi is what it prepares rows by
+    kernel: Any  # its `prepare` is Phi
     weights: FloatArray  # (d,): w
 
     @ONE_BLAS_THREAD

@@ -60,7 +60,7 @@ class Linear(Kernel):
 
 
 class _Additive(Kernel):
-    """A sum over features, of which each is as long as it is large."""
+    """A sum over features, with k(x_j, x_j) = x_j."""
 
     non_negative = True
     additive = True

@@ -26,7 +26,7 @@ from slabsvm.detectors.answers import Wrapping, refuse_classifier
 from slabsvm.detectors.base import parameters
 from slabsvm.fitted.training import checked_weights, fit_with, routed
 from slabsvm.fitted.warnings import FitWarning
-from slabsvm.openset.rules import ClassifierRule, DetectorRule, listed, names, warnings_of_classes
+from slabsvm.openset.rules import ClassifierRule, DetectorRule, best_classes, listed, warnings_of_classes
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, gathered, warn
@@ -225,7 +225,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         chosen = np.empty(_num_samples(X), dtype=np.intp)
         # 2^23 decisions are held at once, 64 MB.
         for rows in pieces(len(chosen), len(self.classes_), 2**23):
-            chosen[rows] = names(self.rule_.answers(_safe_indexing(X, rows), self.n_jobs)[1] - levels)
+            chosen[rows] = best_classes(self.rule_.answers(_safe_indexing(X, rows), self.n_jobs)[1] - levels)
         return labels[chosen]
 
     def _explanation(self, X: Any) -> Any:

@@ -139,7 +139,8 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
         raise ValueError(f"Scores must be a table with a column for each known class; {shape}")
     check_consistent_length(truth, table)
     if np.isnan(table).any():
-        raise ValueError("A score is NaN, which cannot be ranked.")
+        row = int(np.isnan(table).any(axis=1).argmax())
+        raise ValueError(f"Row {row} of scores, from 0, holds NaN, which cannot be ranked. Leave the row out.")
     known: BoolArray = truth != unknown_label
     if known.all() or not known.any():
         raise ValueError(

@@ -39,7 +39,7 @@ from slabsvm.conformal.detector import (
     no_direction_warning,
 )
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, Ranking, largest_rejected, ranked
-from slabsvm.detectors.answers import final_estimator
+from slabsvm.detectors.answers import detector_and_rows
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned
@@ -63,8 +63,8 @@ def _subject(labels: npt.NDArray[Any]) -> str:
     return f"Class {listed(labels)} has" if len(labels) == 1 else f"{len(labels)} classes ({listed(labels)}) have"
 
 
-def names(table: FloatArray) -> IndexArray:
-    """Return the place of the class whose name stands, of each row of scores less levels; -1 where none does."""
+def best_classes(table: FloatArray) -> IndexArray:
+    """Return the number of each row's best class, from 0, of scores less levels; -1 if its score is below the level."""
     best = table.argmax(axis=1)
     return np.where(table[np.arange(len(table)), best] >= 0, best, -1)
 
@@ -88,7 +88,7 @@ class DetectorRule:
         return p_values, graded
 
     def levels(self, rate: float) -> FloatArray:
-        """Return the least score with which each class's name stands, shape (n_classes,): the largest rejected p-value.
+        """Return the level of each class, (n_classes,): a row may get its name if the graded p-value is at least this.
 
         A class with too few samples gets its strictest level. Where all classes have too few, nothing is rejected.
         """
@@ -157,8 +157,8 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
         )
     # Of rows far out sums overflow, and what comes of it is looked at.
     with np.errstate(over="ignore", invalid="ignore"):
-        if hasattr(final_estimator(classifier)[0], "decision_function_shape") and len(classes) > 2:
-            table = _least_margins(*final_estimator(classifier, X), len(classes))
+        if hasattr(detector_and_rows(classifier)[0], "decision_function_shape") and len(classes) > 2:
+            table = _least_margins(*detector_and_rows(classifier, X), len(classes))
         else:
             table = np.asarray(getattr(classifier, method)(X), dtype=np.float64)
     if table.ndim == 1:
@@ -170,9 +170,7 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
             "each."
         )
     if np.isnan(table).any():
-        raise ValueError(
-            f"The classifier {name} returns NaN for some sample and class, so it cannot say how sure it is."
-        )
+        raise ValueError(f"The classifier {name} returns NaN for some row. Correct the row, or leave it out.")
     return table
 
 

@@ -1,4 +1,4 @@
-"""Arrays: their types; rows, dense or CSR, in pieces and below each other; products and sums, even out of range."""
+"""Arrays: their types; rows, dense or CSR, cut into pieces and stacked; products and sums that survive overflow."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _release() -> None:
 
 
 def in_own_thread(call: Callable[..., Result], *args: Any, **named: Any) -> Result:
-    """Return what a call returns, or raise what it raises, with one thread of BLAS.
+    """Return what a call returns, or raise what it raises. Call it inside of `ONE_BLAS_THREAD`.
 
     Python looks at an interruption between instructions of the main thread, and not inside of a call of LAPACK. It
     waits for another thread here instead, and goes on at once when interrupted; the call ends by itself. It must not

@@ -63,7 +63,7 @@ _GATHERED: ContextVar[list[Warned] | None] = ContextVar("_GATHERED", default=Non
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the first line outside, unless it is `silenced` or `gathered`."""
+    """Warn at the first line outside slabsvm, scikit-learn and joblib, unless it is `silenced` or `gathered`."""
     if issubclass(category, _SILENCED.get()):
         return
     others = _GATHERED.get()
@@ -89,7 +89,7 @@ def silenced(category: type[Warning]) -> Iterator[None]:
 
 @contextmanager
 def gathered() -> Iterator[list[Warned]]:
-    """Gather what `warn` is given in this thread, for another object that says of which part it is true."""
+    """Gather what `warn` is given in this thread, so that the caller can name the part that it is about."""
     warned: list[Warned] = []
     token = _GATHERED.set(warned)
     try:

@@ -52,7 +52,7 @@ def validate_parameters(estimator: Any) -> None:
 
 
 class FiniteReal(Interval):
-    """Real numbers from `least` on that are numbers of float64: 10**400 is none, though finite."""
+    """Real numbers from `least` on that float64 holds; it does not hold 10**400, though that is finite."""
 
     def __init__(self, least: float, *, closed: str) -> None:
         super().__init__(Real, least, None, closed=closed)
@@ -72,8 +72,8 @@ class FiniteReal(Interval):
 def nearest_of(rows: Any, samples: Any, k: int, *, return_distance: bool = False) -> Any:
     """Return the numbers of the k nearest of samples, (m, d), for each of rows, (n, d), both dense or CSR of float64.
 
-    With return_distance also the distances, (n, k). Each thread takes rows of its own, so that their number changes no
-    bit.
+    With return_distance also the distances, (n, k). Each thread takes rows of its own, so that the number of
+    threads changes no bit.
     """
     from sklearn.metrics._pairwise_distances_reduction import ArgKmin
 

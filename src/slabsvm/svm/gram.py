@@ -1,8 +1,8 @@
 """The kernel matrix K of the training samples, by blocks or whole: solvers see it, and never the data.
 
-How exactly K is known is said here, too. K is given, or computed from data on demand, tile by tile, and never held
-whole; with cheap products. Where K beta for all m samples costs O(m d), whatever the number of support vectors, a
-solver need not hold or compute columns of K to keep its scores up to date: the blocks of its working sets are enough.
+How exactly K is known is said here, too. K is given as a matrix, or computed from data on demand, tile by tile; `held`
+makes a matrix of it. Where K beta for all m samples costs O(m d), whatever the number of support vectors, a solver need
+not hold or compute columns of K to keep its scores up to date: the blocks of its working sets are enough.
 """
 
 from __future__ import annotations

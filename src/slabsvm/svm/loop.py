@@ -38,7 +38,7 @@ from slabsvm.svm.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingS
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of `slabsvm.svm.loop`; half and twice of those without a figure change fits by less than 15 %.
+    """Numbers of `slabsvm.svm.loop`. Half or twice of one changes the time of fits by less than 15 %, if not said.
 
     Attributes
     ----------
@@ -176,7 +176,6 @@ class _Rounds:
         if dual.n_samples <= SMALL:
             self.cache.admit_everything()
         self.working_sets = WorkingSets(dual.n_samples)
-        self.history: list[tuple[int, float]] = []
         self.work = 0.0  # steps times members
         self.tried = False
 
@@ -191,7 +190,6 @@ class _Rounds:
         while True:
             gap = self.point.gap
             target = self.scale.target(self.point.objective, self.limits.tol, self.gram.resolution)
-            self.history.append((len(self.cache.members), self.scale.relative(gap, self.point.objective)))
             mark, rounds_since = (gap, 0) if gap < tuning.progress * mark else (mark, rounds_since + 1)
             stalled = rounds_since >= tuning.patience * self.working_sets.rounds
             if gap + self._rounding() <= target:
@@ -219,7 +217,6 @@ class _Rounds:
             tol=self.limits.tol,
             iterations=self.steps,
             unfinished=status,
-            history=tuple(self.history),
             rounding=doubt,
         )
 
@@ -306,22 +303,19 @@ class _Rounds:
             return len(self.cache.members)
         return self.tuning.steps * (len(self.cache.members) + NEWCOMERS)
 
-    def _free(self) -> Any:
-        return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.upper_bounds)).any(axis=0)
-
     def _try_equal_scores(self) -> None:
         """Go to equal scores once, where most samples are free and that is better."""
         if self.tried or not self.cache.holds_everything:
             return
         self.tried = True
-        collapsed = self.dual.n_planes > 1 and self._free().mean() > self.tuning.equal
+        collapsed = self.dual.n_planes > 1 and self.point.free.mean() > self.tuning.equal
         equal = self.equal_scores() if collapsed else None
         self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
 
     def _why_stopped(self, *, stalled: bool) -> Status:
         if not stalled:
             return Status.ITERATION_LIMIT if self.steps >= self.limits.steps else Status.SLOW
-        free = int(self._free().sum())
+        free = int(self.point.free.sum())
         return Status.CACHE_LIMIT if free >= self.cache.largest < self.dual.n_samples else Status.STALLED
 
     def _settled(self) -> tuple[Point, float]:

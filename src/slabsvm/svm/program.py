@@ -23,7 +23,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -242,6 +242,11 @@ class Point:
         return self.dual.beta(self.multipliers)
 
     @cached_property
+    def free(self) -> BoolArray:
+        """Which samples have a variable strictly inside its bounds, shape (m,)."""
+        return np.asarray(((self.multipliers > 0) & (self.multipliers < self.dual.upper_bounds)).any(axis=0))
+
+    @cached_property
     def objective(self) -> float:
         """The dual problem's objective."""
         return self.dual.objective(self.multipliers, self.scores)
@@ -399,8 +404,6 @@ class Solution:
     iterations : int
         Steps of the innermost loop.
     status : Status
-    history : tuple of (int, float)
-        After each round: samples worked on, and the relative gap.
     """
 
     multipliers: FloatArray
@@ -411,7 +414,6 @@ class Solution:
     relative_gap: float
     iterations: int
     status: Status
-    history: tuple[tuple[int, float], ...] = field(default=(), repr=False)
 
     @property
     def converged(self) -> bool:
@@ -427,7 +429,6 @@ def certified(
     iterations: int,
     unfinished: Status,
     resolution: float = ROUNDING_GAP,
-    history: tuple[tuple[int, float], ...] = (),
     rounding: float = 0.0,
 ) -> Solution:
     """Return the Solution at a point; its status is read off the gap.
@@ -447,5 +448,4 @@ def certified(
         relative_gap=scale.relative(gap, objective),
         iterations=iterations,
         status=status,
-        history=history,
     )

@@ -66,9 +66,9 @@ class LeftOutScores:
     scores : (m,) array, or with groups (p,)
         Of a row of each sample, or of the samples of all groups, one group after the other.
     error : float
-        The certificate: by how much scores may be off those of the multipliers that they belong to, as a share of the
-        offsets. K times all changes of multipliers is compared with all changes of scores, in eight random sums. Sets
-        that were left out by a refit are not in it. NaN where the optimum was not found, and all are.
+        The certificate: how far K times all changes of multipliers is from all changes of scores, as a share of the
+        offsets, the largest of eight random sums. Sets that were left out by a refit are not in it. NaN where the
+        optimum was not found, since all are then left out by refits.
     counts : dict
         How many were left out all at once, step by step, again with more added to K, and by a refit.
     """

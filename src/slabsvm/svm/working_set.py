@@ -21,7 +21,10 @@ NEARLY_ALL = 0.5
 
 
 def candidates_of(dual: DualProblem, scores: FloatArray, rough: Solution) -> IndexArray:
-    """Return each plane's lowest sigma_p s: 1.5 times the part's share of support vectors, and mass enough."""
+    """Return the numbers of the samples of lowest sigma_p s of each plane, in ascending order.
+
+    They are 1.5 times the part's share of support vectors, and at least what holds 1.5 times the plane's mass.
+    """
     named = np.zeros(dual.n_samples, dtype=bool)
     for sign, multipliers, upper_bounds, total in zip(
         dual.signs, rough.multipliers, dual.upper_bounds, dual.totals, strict=True
@@ -49,7 +52,7 @@ class WorkingSets:
 
     def at(self, point: Point, room: int) -> IndexArray:
         """Return the samples to work on from a point, of which `room` at most are wanted."""
-        working, self.rounds = working_set(point), max(1.0, np.count_nonzero(_free(point)) / room)
+        working, self.rounds = working_set(point), max(1.0, np.count_nonzero(point.free) / room)
         if len(working) > room:
             working = in_turns(point, working, room, self._last_turns)
         self._n_turns += 1
@@ -59,7 +62,7 @@ class WorkingSets:
 
 def working_set(point: Point) -> IndexArray:
     """Return the samples with a free variable, and on each side of each plane those nearest to violating optimality."""
-    chosen = _free(point)
+    chosen = point.free.copy()
     n_each = max(NEWCOMERS, int(np.count_nonzero(chosen))) // 4
     # The best movers come, violators or not: with ties, or an upper bound above the total, there may be no violator,
     # and with a small nu no more than a few at a time.
@@ -70,22 +73,17 @@ def working_set(point: Point) -> IndexArray:
 def in_turns(point: Point, working: IndexArray, room: int, last_turns: IndexArray) -> IndexArray:
     """Return as many of a working set as there is room for: the worst violators, and free ones that waited longest.
 
-    Of each plane as many come that should rise as that should fall: what is optimal among the others may violate it
-    beside these, and would be taken for ever without them.
+    Of each plane as many come that should rise as that should fall. Else the optimum of the working set may violate
+    optimality among all samples, and the same samples come back in the next round.
     """
     chosen = np.zeros(point.dual.n_samples, dtype=bool)
     # Violators take a fifth of the room: alone they go on in a corner, since each move makes new ones around it.
     n_each = int(0.2 * room) // (2 * len(point.distances))
     _choose(chosen, point, lambda _: n_each)
     others = working[~chosen[working]]
-    waiting = np.lexsort((last_turns[others], ~_free(point)[others]))[: room - np.count_nonzero(chosen)]
+    waiting = np.lexsort((last_turns[others], ~point.free[others]))[: room - np.count_nonzero(chosen)]
     chosen[others[waiting]] = True
     return np.flatnonzero(chosen)
-
-
-def _free(point: Point) -> BoolArray:
-    """Return which samples have a variable strictly inside its bounds, shape (m,)."""
-    return np.asarray(((point.multipliers > 0) & (point.multipliers < point.dual.upper_bounds)).any(axis=0))
 
 
 def _choose(chosen: BoolArray, point: Point, how_many: Callable[[FloatArray], int]) -> None:

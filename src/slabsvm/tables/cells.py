@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.checks import MOST_WHOLE
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
 from slabsvm.tables.numbers import PLAIN, as_number, is_placeholder, read_again, read_numbers, writing_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
-# Of whole numbers beyond this some are no float64.
-LAST_EXACT = 2**53
 # Below or above what could be measured, as <5.
 LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]")
 
@@ -372,7 +371,7 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else column
         zoned = zone is not None
     values = np.asarray(column.to_numpy())
-    if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
+    if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) >= MOST_WHOLE).any():
         # Beside gaps integers have become floats, which have fewer digits.
         values = np.array(column.to_list(), dtype=object)
     found = _cells(name, values, np.asarray(gaps.to_numpy(), dtype=bool))

@@ -70,7 +70,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     missing : {"indicate", "impute", "refuse"}, default="indicate"
         What to do with empty cells. "impute" fills in the median, or the most frequent category. "indicate" fills in
         the median of numbers, gives a missing text no category, and adds a coordinate for each column with empty cells,
-        which is 1 where a cell is empty. "refuse" raises.
+        which is 1 where a cell is empty. An empty time gets the middle of the learned period, and cosines and sines of
+        0. "refuse" raises.
 
     Attributes
     ----------
@@ -166,7 +167,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if n_rows < 2:
             raise TableError(f"the table has {counted(n_rows, 'sample')}, and nothing can be learned from so few")
         if not names:
-            raise TableError(f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
+            raise TableError(
+                f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required. Give a table with columns"
+            )
         require_columns(names, self._asked())
         if unknown := set(self.times).difference(PARTS):
             raise ValueError(f"times must be among {', '.join(PARTS)}; got {', '.join(map(shown, sorted(unknown)))}")

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.data.checks import MOST_WHOLE
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.cells import LAST_EXACT, Cells, TableError, quoted, shown
+from slabsvm.tables.cells import Cells, TableError, quoted, shown
 from slabsvm.tables.columns import Categories, Column, Described, Numbers
 from slabsvm.tables.letters import Letters
 from slabsvm.tables.numbers import (
@@ -322,7 +323,7 @@ def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
 
 def _too_long(whole: npt.NDArray[Any], n_present: int) -> bool:
     """Return whether whole numbers are too long for float64, which makes one of several, or changes most."""
-    if whole.min() >= -LAST_EXACT and whole.max() <= LAST_EXACT:
+    if whole.min() >= -MOST_WHOLE and whole.max() <= MOST_WHOLE:
         return False
     numbers = whole.tolist()
     as_floats = [int(float(number)) for number in numbers]

@@ -222,7 +222,7 @@ class Times(Column):
         return found
 
     def coded(self, cells: Cells, *, fill: bool) -> Encoded:
-        """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
+        """Return the coordinates. A gap has cosines and sines of 0, and the middle of the learned period."""
         seconds = np.where(cells.missing, (self.start + self.end) / 2, cells.values)
         columns: list[FloatArray] = []
         for part in self.parts:
