@@ -1,27 +1,19 @@
 """Whether the features that `explain` names are those for which rows are rejected.
 
     python benchmarks/explain.py --data DIR [--only WORD]
-    python benchmarks/explain.py --read [--page docs/developers/explanations.md]
 
-Of the tables of benchmarks/tabular.py: every second one of those with five features or more, in the order of their
-names. The decomposition was chosen on the rows between. A model learns 500 rows; 60 rows that it rejects are then
-given, one feature after the other, the values of the nearest training row that it accepts, until it accepts them. (The
-training median would do for one cloud alone: between clusters nothing is normal.) The fewer features that takes, the
-better the order: by shares, the most negative first; by |z|, the largest first; by distance from that training row,
-which knows what the values are replaced by; and at random, the mean of two orders.
-
-On all tables ("nearest rows") normal test rows say how far the median of a feature over the nearest learned rows, which
-reasons name, is from the value that is there: the mean distance over features, in their standard deviations.
+docs/developers/explanations.md says what is measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from harness import Benchmark, Case, Document, Options, Record, table
@@ -64,6 +56,7 @@ def measure(name: str, file: Path) -> Iterator[Record]:
     accepted = train[model.decision_function(train) >= 0]
     if len(rejected) < FEW or not len(accepted):
         return
+    # The training median would do for one cloud alone: between clusters nothing is normal.
     nearest = accepted[np.square(rejected[:, None] - accepted).sum(axis=2).argmin(axis=1)]
     spread = train.std(axis=0)
     z = np.abs(rejected - train.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -124,24 +117,22 @@ def report(document: Document) -> str:
     return "\n\n".join(shown(some) for shown, some in ((of_models, others), (of_nearest, nearest)) if some)
 
 
-def of_nearest(records: Sequence[Record]) -> str:
-    features = np.array([record["features"] for record in records])
-    rows = []
-    for name, way in WAYS.items():
-        errors = np.array([record[way] for record in records])
-        rows.append(f"{name} | {errors.mean():.3f} | {features @ errors / features.sum():.3f}")
-    head = f"off from what normal rows have, in standard deviations | mean of {len(records)} tables"
+def of_nearest(records: list[Record]) -> str:
+    found = pd.DataFrame(records)
+    features = found["features"]
+    rows = [
+        f"{name} | {found[way].mean():.3f} | {features @ found[way] / features.sum():.3f}" for name, way in WAYS.items()
+    ]
+    head = f"off from what normal rows have, in standard deviations | mean of {len(found)} tables"
     return table(f"{head} | mean of {features.sum()} features", rows)
 
 
-def of_models(records: Sequence[Record]) -> str:
+def of_models(records: list[Record]) -> str:
     rows = []
-    for name in dict.fromkeys(record["model"] for record in records):
-        own = {way: [r for r in records if (r["model"], r["order"]) == (name, way)] for way in ORDERS}
-        needed = {way: np.array([r["needed"] for r in own[way]]) for way in ORDERS}
+    for name, own in pd.DataFrame(records).groupby("model", sort=False):
+        needed = own.pivot(index="table", columns="order", values="needed")
         won, lost = (needed["shares"] < needed["|z|"]).sum(), (needed["shares"] > needed["|z|"]).sum()
-        means = " | ".join(f"{needed[way].mean():.2f}" for way in ORDERS)
-        rows.append(f"{name} | {means} | {won} | {lost}")
+        rows.append(f"{name} | {' | '.join(f'{needed[way].mean():.2f}' for way in ORDERS)} | {won} | {lost}")
     head = "model | features needed: shares | \\|z\\| | distance | random | tables won against \\|z\\| | lost"
     return table(head, rows)
 

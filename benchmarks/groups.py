@@ -1,17 +1,12 @@
-"""Rows in groups: what recall rows of new groups keep, and what groups cost.
+"""The recall that rows of new groups keep, with groups and without.
 
-    python benchmarks/groups.py [--only WORD] [--output FILE.json]
+    python benchmarks/groups.py [--only WORD] [--page docs/results/groups.md]
 
-Recall: groups of normal rows around normal centres, new rows each of a group of its own, models at their defaults, each
-with and without groups; and digits with copies that are shifted by a pixel, of which each image is a group.
-
-Cost: default fits with and without groups, one of each, in wall-clock seconds on all processors: normal centres in five
-features, and rows around them half as far apart.
+That page says what is measured.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -32,9 +27,6 @@ MODELS = {
 # Groups, rows in each, features, and how far rows of a group are apart beside groups.
 CLOUDS = ((30, 8, 3, 0.1), (100, 5, 3, 0.1), (100, 5, 16, 0.2), (100, 5, 6, 0.5))
 N_DRAWS = 8
-# Rows and groups of the fits that are timed; of so many rows before, so that all is imported.
-COSTS = ((1000, 20), (1000, 200), (2000, 4), (2000, 20), (5000, 20), (5000, 200), (10_000, 8), (10_000, 100))
-N_BEFORE = 500
 
 
 def drawn(setting: tuple[int, int, int, float], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -70,49 +62,22 @@ def recall(name: str, label: str) -> Record:
         found.append([(alone.predict(new) == 1).mean(), (whole.predict(new) == 1).mean()])
     rows, by_groups = np.mean(found, axis=0)
     spread = np.std(found, axis=0, ddof=1)[1] / np.sqrt(N_DRAWS)
-    record = {"section": "recall", "label": f"{label}, {name}", "data": label, "model": name}
     asked = 0.89 if name == "slab" else 0.9
-    return record | {"asked": asked, "rows": rows, "by_groups": by_groups, "error": spread}
-
-
-def cost(name: str, n_rows: int, n_groups: int) -> Record:
-    rng = np.random.default_rng(0)
-    groups = np.arange(n_rows) % n_groups
-    X = rng.normal(size=(n_groups, 5))[groups] + 0.5 * rng.normal(size=(n_rows, 5))
-    clone(MODELS[name]).fit(X[:N_BEFORE], groups=groups[:N_BEFORE])
-    seconds = []
-    for given in (None, groups):
-        begun = time.perf_counter()
-        clone(MODELS[name]).fit(X, groups=given)
-        seconds.append(time.perf_counter() - begun)
-    record = {"section": "cost", "label": f"{name}, {n_rows:,} rows, {n_groups} groups", "model": name}
-    return record | {"rows": n_rows, "groups": n_groups, "alone": seconds[0], "by_groups": seconds[1]}
+    return {"data": label, "model": name, "asked": asked, "rows": rows, "by_groups": by_groups, "error": spread}
 
 
 def cases(_: Options) -> Iterator[Case]:
     for label in (*(f"cloud {number + 1}" for number in range(len(CLOUDS))), "digits, shifted"):
         for name in MODELS:
             yield f"{label}, {name}", partial(recall, name, label)
-    for name in ("one-class SVM", "slab"):
-        for n_rows, n_groups in COSTS:
-            yield f"cost: {name}, {n_rows:,} rows, {n_groups} groups", partial(cost, name, n_rows, n_groups)
 
 
-REPORT = tables(
-    Table(
-        "data | model | asked | without groups | with groups | +-",
-        "{data} | {model} | {asked:.2f} | {rows:.3f} | {by_groups:.3f} | {error:.3f}".format_map,
-        align="llrrrr",
-        section="recall",
-    ),
-    Table(
-        "model | rows | groups | s | s with groups",
-        "{model} | {rows:,} | {groups} | {alone:.2g} | {by_groups:.2g}".format_map,
-        align="lrrrr",
-        section="cost",
-    ),
+TABLE = Table(
+    "data | model | asked | without groups | with groups | +-",
+    "{data} | {model} | {asked:.2f} | {rows:.3f} | {by_groups:.3f} | {error:.3f}".format_map,
+    align="llrrrr",
 )
 
 
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, REPORT, keys=("label",), alone=("cost",)).main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("data", "model"), alone=()).main()

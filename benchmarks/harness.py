@@ -1,8 +1,4 @@
-"""One harness for all benchmarks and campaigns: arguments, the machine, records in JSON, tables.
-
-A benchmark is a list of cases, each a label and a function that measures it, and a report that makes tables of the
-records alone, so that `--read` prints them again. benchmarks/README.md says more.
-"""
+"""One harness for all benchmarks and campaigns: arguments, the machine, records, tables (benchmarks/README.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
+import pandas as pd
 
 Record = dict[str, Any]
 Document = dict[str, Any]
@@ -49,12 +45,9 @@ ARGUMENTS: dict[str, Mapping[str, Any]] = {
 class Benchmark:
     """What is measured, and how it is shown.
 
-    `script` is the benchmark's `__file__`, beside which results/ holds its records, and `text` its `__doc__`, the help.
-    `keys` are the fields that name a record: where there are any, --only replaces its records in the file and keeps the
-    others. Cases whose labels begin with one of `alone` time something: they run one after the other in this process,
-    and all others before them, in a process for each processor. `document` makes of all records the fields to write.
-    `whole` says whether options measure all that is published. `arguments` are what `ArgumentParser.add_argument`
-    takes, besides those of all benchmarks.
+    `script` is the benchmark's `__file__`, and `text` its `__doc__`, the help. `document` makes of all records the
+    fields to write. `keys` are the fields that name a record. Cases whose labels begin with one of `alone` time
+    something. `arguments` are what `ArgumentParser.add_argument` takes, besides those of all benchmarks.
     """
 
     script: str
@@ -64,7 +57,6 @@ class Benchmark:
     document: Callable[[list[Record]], Document] = lambda records: {"records": records}
     keys: tuple[str, ...] = ()
     alone: tuple[str, ...] = ("",)
-    whole: Callable[[Options], bool] = lambda _: True
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def main(self) -> Document:
@@ -97,7 +89,7 @@ class Benchmark:
             earlier = read(file)
             written = head | {"records": merged(earlier["records"], records, self.keys)}
             written["seconds"] += earlier.get("seconds", 0)
-        if options.output or (self.whole(options) and (self.keys or not options.only)):
+        if options.output or self.keys or not options.only:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(as_json(written), encoding="utf-8")
         else:
@@ -188,18 +180,12 @@ def read(file: Path) -> Document:
     return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
-def means(records: Iterable[Record], by: Iterable[str], measured: Iterable[str]) -> list[Record]:
+def means(records: list[Record], by: Iterable[str], measured: Iterable[str]) -> list[Record]:
     """Return a record for each combination of the fields `by`, with the means of what was measured, to four digits."""
-    by, measured = tuple(by), tuple(measured)
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[name] for name in by), []).append(record)
-    return [
-        dict(zip(by, key, strict=True))
-        | {"fits": len(group)}
-        | {name: round(float(np.mean([r[name] for r in group])), 4) for name in measured if name in group[0]}
-        for key, group in groups.items()
-    ]
+    groups = pd.DataFrame(records).groupby(list(by), sort=False)
+    found = groups[list(measured)].mean().round(4)
+    found.insert(0, "fits", groups.size())
+    return found.reset_index().to_dict("records")
 
 
 # Tables

@@ -1,19 +1,8 @@
 """What a few known outliers are worth to AutoDetector, beside two-class classifiers of the same rows, and the rate.
 
     python benchmarks/known_outliers.py --data DIR [--only WORD]
-    python benchmarks/known_outliers.py --read [--page docs/results/known-outliers.md]
 
-"labels": of each of the 81 tables (benchmarks/tabular.py) at most 800 training rows are learned. The anomalies among
-the test rows are divided at random into halves: known outliers come from the one, and the other is judged with at most
-500 normal test rows. Each draw has other rows and another division. "extra trees" are those of AutoDetector alone, and
-"rank average" is the mean of the ranks that the judged rows have by these trees and by AutoDetector without labels.
-
-"open set": of Letter 13 classes are positives, 2,000 rows of them; some rows of one other class are known outliers, and
-the rows of the 12 others, never labelled, are judged. Of tables and of Letter there are two draws; rivals learn one.
-
-"rate": the share of 4,000 new positives that is accepted, less `expected_recall_`, the mean of 30 draws. Known
-outliers are as the positives are, moved in each feature by a number of standard deviations: by 0 they are positives
-that were labelled by mistake.
+docs/results/known-outliers.md says what is measured. Of tables and of Letter there are two draws; rivals learn one.
 """
 
 from __future__ import annotations
@@ -21,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import rankdata
 from sklearn.base import ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -34,7 +24,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from harness import Benchmark, Case, Document, Options, Record, table
+from harness import Benchmark, Case, Document, Options, Record, Table, table
 from samples import letters, read_table, table_files
 from slabsvm import AutoDetector
 from slabsvm.ensemble.known import OutlierClassifier
@@ -189,63 +179,51 @@ def rate(one: Rate) -> Record:
         "labels": one.labels,
         "outliers": COPIES if one.shift is None else f"{one.shape}, {one.shift:+g}",
         "classifier": "" if one.classifier is None else type(one.classifier).__name__,
-        "draws": N_OF_RATES,
         "less": round(float(np.mean(less)), 4),
         "error": round(float(np.std(less, ddof=1) / N_OF_RATES**0.5), 4),
     }
 
 
 def report(document: Document) -> str:
-    shown = {"labels": of_labels, "open set": of_open_set, "rate": of_rates}
+    shown = {"labels": of_labels, "open set": of_open_set, "rate": OF_RATES.of}
     of = {section: [record for record in document["records"] if record["section"] == section] for section in shown}
     return "\n\n".join(shown[section](some) for section, some in of.items() if some)
 
 
-def of_rates(records: list[Record]) -> str:
-    row = "{features} | {rows} | {labels} | {outliers} | {classifier} | {less:+.3f} | {error:.3f}".format_map
-    draws = " and ".join(str(n) for n in sorted({record["draws"] for record in records}))
-    head = "features | rows | known outliers | from | classifier"
-    return table(f"{head} | accepted less expected ({draws} draws) | standard error", map(row, records), "rrrllrr")
-
-
-def by_table(records: list[Record], value: Any) -> np.ndarray:
-    of = {record["table"]: [value(r) for r in records if r["table"] == record["table"]] for record in records}
-    return np.array([np.mean(values) for values in of.values()])
-
-
 def of_labels(records: list[Record]) -> str:
     rows = []
-    for count in LABELS:
-        for way in WAYS:
-            some = [record for record in records if record["labels"] == count and way in record["auroc"]]
-            if not some:
-                continue
-            gain = by_table(some, lambda r, way=way: r["auroc"][way] - r["unlabelled"])
-            kept = " | "
-            if way == OURS:
-                after, before = (by_table(some, itemgetter(name)).mean() for name in ("recall", "recall_unlabelled"))
-                kept = f"{after:.3f} | {before:.3f}"
-            rows.append(
-                f"{count} | {way} | {len(gain)} | {gain.mean():+.3f} | {gain.std() / len(gain) ** 0.5:.3f} "
-                f"| {(gain < -LOST).mean():.0%} | {gain.min():+.3f} | {kept}"
-            )
-    n_draws = len({record["draw"] for record in records})
-    head = (
-        f"known outliers ({n_draws} draws) | way | tables | AUROC less the unlabelled | standard error | worse | worst"
-    )
-    return table(f"{head} | recall | without labels", rows, "rlrrrrrrr")
+    for count, way in product(LABELS, WAYS):
+        some = [record for record in records if record["labels"] == count and way in record["auroc"]]
+        if not some:
+            continue
+        gains = [{**record, "gain": record["auroc"][way] - record["unlabelled"]} for record in some]
+        of_tables = pd.DataFrame(gains).groupby("table")[["gain", "recall", "recall_unlabelled"]].mean()
+        gain, recalls = of_tables["gain"], of_tables[["recall", "recall_unlabelled"]].mean()
+        rows.append(
+            f"{count} | {way} | {len(gain)} | {gain.mean():+.3f} | {gain.std(ddof=0) / len(gain) ** 0.5:.3f} "
+            f"| {(gain < -LOST).mean():.0%} | {gain.min():+.3f} | "
+            + (" | ".join(f"{recall:.3f}" for recall in recalls) if way == OURS else " | ")
+        )
+    head = f"known outliers ({N_DRAWS} draws) | way | tables | AUROC less the unlabelled | standard error"
+    return table(f"{head} | worse | worst | recall | without labels", rows, "rlrrrrrrr")
 
 
 def of_open_set(records: list[Record]) -> str:
-    rows = []
-    for count in (0, *OF_ONE_CLASS):
-        some = [record for record in records if record["labels"] == count]
-        mean = {name: float(np.mean([r[name] for r in some])) for name in ("others", "same", "recall")}
-        rows.append(f"{count} | {mean['others']:.4f} | {mean['same']:.4f} | {mean['recall']:.3f}")
-    n_draws = len({record["draw"] for record in records})
-    return table(
-        f"known outliers ({n_draws} draws) | AUROC, the 12 others | the labelled letter | recall", rows, "rrrr"
+    shown = Table(
+        f"known outliers ({N_DRAWS} draws) | AUROC, the 12 others | the labelled letter | recall",
+        "{labels} | {others:.4f} | {same:.4f} | {recall:.3f}".format_map,
+        align="rrrr",
     )
+    mean = pd.DataFrame(records).groupby("labels")[["others", "same", "recall"]].mean()
+    return shown.of(mean.reset_index().to_dict("records"))
+
+
+OF_RATES = Table(
+    "features | rows | known outliers | from | classifier "
+    f"| accepted less expected ({N_OF_RATES} draws) | standard error",
+    "{features} | {rows} | {labels} | {outliers} | {classifier} | {less:+.3f} | {error:.3f}".format_map,
+    align="rrrllrr",
+)
 
 
 def cases(options: Options) -> Iterator[Case]:

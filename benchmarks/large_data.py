@@ -1,15 +1,8 @@
-"""Large data: `AutoDetector` on a million rows, and `slabsvm score` and `slabsvm check` on large CSV files.
+"""`AutoDetector` on a million rows, and `slabsvm score` and `slabsvm check` on large files.
 
     python benchmarks/large_data.py [--only WORD] [--page docs/results/large-data.md]
 
-"fit": rows of six clouds in ten features of different units, of which many fits learn a sample: in memory, in a
-memory-mapped file by a process of its own, with its most private memory, and in Dask with four workers (in processes).
-
-"score": tables of 20 correlated numbers. A model learns some rows, and the command scores a file. Seconds are of the
-processor, on one thread, against reading the file in the same pieces. Of the rejected rows, a tenth, some get reasons.
-
-"check": tables of 20 columns of one kind. "read" finds how the file is written and reads it, "plan" decides what each
-column is, against pandas' reading. Medians of passes that take turns, by the clock.
+That page says what is measured.
 """
 
 from __future__ import annotations
@@ -120,10 +113,6 @@ def fit(X: Any, where: str) -> Record:
     }
 
 
-def in_memory(m: int) -> Record:
-    return fit(clouds(m, 0), "in memory")
-
-
 def in_a_file() -> Record:
     path = folder() / "rows.npy"
     X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(MANY, 10))
@@ -184,17 +173,16 @@ def score(model: Path, table: Path, reasons: int) -> float:
     return of_process("VmHWM")
 
 
-def read(table: Path) -> int:
-    return sum(len(piece) for piece in pieces(table, Reading()))
-
-
 def scoring(detector: str, n_learned: int, n_rows: int, reasons: int) -> Record:
     model, path = folder() / "model.skops", table_of(n_rows)
     scaler = [] if detector == "auto" else [StandardScaler()]
     fitted = make_pipeline(TableEncoder(), *scaler, DETECTORS[detector]()).fit(correlated(n_learned, 0))
     save(fitted, model)
     score(model, table_of(1000), reasons)
-    actions = {"read": lambda: read(path), "score": lambda: score(model, path, reasons)}
+    actions = {
+        "read": lambda: sum(map(len, pieces(path, Reading()))),
+        "score": lambda: score(model, path, reasons),
+    }
     repeats = 1 if n_rows == MANY else REPEATS
     seconds, _ = interleaved(actions, repeats, warm_up=False, clock=time.process_time)
     by_reading, whole = (min(seconds[name]) for name in actions)
@@ -239,7 +227,7 @@ def checking(kind: str) -> Record:
 
 def cases(_: Options) -> Iterator[Case]:
     for n_rows in (*FITTED, MANY):
-        yield f"fit, {n_rows} rows", partial(in_memory, n_rows)
+        yield f"fit, {n_rows} rows", lambda m=n_rows: fit(clouds(m, 0), "in memory")
     yield "fit, file", in_a_file
     yield "fit, dask", in_dask
     for case in SCORED:

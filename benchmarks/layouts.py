@@ -1,23 +1,18 @@
-"""Awkward rows: how far the recall of new rows is from the expected one, and what a fit costs.
+"""Awkward rows: how far the recall of new rows is from the expected one: docs/developers/layouts.md.
 
-    python benchmarks/layouts.py [--only "recall, AutoDetector, 300 rows"]
-    python benchmarks/layouts.py --read --page docs/developers/layouts.md
+    python benchmarks/layouts.py [--only "AutoDetector, 300 rows"] [--page docs/developers/layouts.md]
 
-Each layout is a function that draws rows of one kind: drawn again they are new rows of the same kind. Recall: of each
-of 30 draws a model learns some rows, and its `expected_recall_` is taken from the share that it accepts of 4,000 fresh
-ones. Time: processor time of one thread in which AutoDetector learns 4,000 rows and scores as many others, the lesser
-of two turns. All but AutoDetector learn rows that are standardised by 2,000 others, since a scaler that learns from the
-rows which are left out knows them, and no left-out score does.
+A layout is a function that draws rows of one kind: drawn again they are new rows of the same kind.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -28,7 +23,7 @@ Array = np.ndarray
 Layout = Callable[[np.random.Generator, int], Array]
 
 N_DRAWS, N_NEW, N_SCALED = 30, 4000, 2000
-RECALL_ROWS, KERNEL_PCA_ROWS, TIMED_ROWS = (50, 100, 300), (200,), 4000
+RECALL_ROWS, KERNEL_PCA_ROWS = (50, 100, 300), (200,)
 # Further than this the expected recall is off; where no fit warned, it should be within three standard errors.
 OFF, ERRORS = 0.015, 3
 # Layouts that are nearer than this are named, and have no row of their own.
@@ -155,6 +150,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def drawn(layout: str, model: str, generator: np.random.Generator, *counts: int) -> list[Array]:
+    """Return rows of a layout, so many each time; for all but AutoDetector standardised by others."""
     rows = [LAYOUTS[layout](generator, count) for count in counts]
     if model == "auto":
         return rows
@@ -174,7 +170,6 @@ def recall(layout: str, model: str, n_rows: int) -> Record:
             warned += bool(detector.warning_)
     less = np.subtract(found, expected)
     return {
-        "kind": "recall",
         "layout": layout,
         "model": model,
         "rows": n_rows,
@@ -187,107 +182,51 @@ def recall(layout: str, model: str, n_rows: int) -> Record:
     }
 
 
-def cost(layout: str) -> Record:
-    """Return the seconds of processor time in which AutoDetector learns some rows, and scores as many others."""
-    rows, new = drawn(layout, "auto", np.random.default_rng(0), TIMED_ROWS, TIMED_ROWS)
-    taken = []
-    with threadpool_limits(limits=1):
-        # The first turn imports.
-        for _ in range(2):
-            begin = time.process_time()
-            detector = AutoDetector().fit(rows)
-            fitted = time.process_time()
-            detector.predict(new)
-            taken.append((fitted - begin, time.process_time() - fitted))
-    fit, score = np.min(taken, axis=0)
-    return {
-        "kind": "time",
-        "layout": layout,
-        "model": "auto",
-        "rows": TIMED_ROWS,
-        "features": rows.shape[1],
-        "fit": float(f"{fit:.3g}"),
-        "score": float(f"{score:.3g}"),
-    }
-
-
 def cases(_: Options) -> Iterator[Case]:
     for model, (name, _) in MODELS.items():
         for n_rows in KERNEL_PCA_ROWS if model == "kernel PCA" else RECALL_ROWS:
             for layout in LAYOUTS:
-                yield f"recall, {name}, {n_rows} rows: {layout}", partial(recall, layout, model, n_rows)
-    for layout in LAYOUTS:
-        yield f"time, {layout}", partial(cost, layout)
+                yield f"{name}, {n_rows} rows: {layout}", partial(recall, layout, model, n_rows)
 
 
 def report(document: Document) -> str:
-    records = document["records"]
-    recalls = [record for record in records if record["kind"] == "recall"]
-    times = [record for record in records if record["kind"] == "time"]
-    parts = [summary(recalls), by_layout(recalls)] if recalls else []
-    return "\n\n".join([*parts, costs(times)] if times else parts)
+    found = pd.DataFrame(document["records"])
+    found["beyond"] = found["less"].abs() > ERRORS * found["error"]
+    found["model"] = pd.Categorical(found["model"], [*MODELS])
+    columns = found.groupby(["model", "rows"], observed=True)
+    named = {(MODELS[model][0], n_rows): some.set_index("layout") for (model, n_rows), some in columns}
+    return f"{summary(named)}\n\n{by_layout(named)}"
 
 
-def columns(records: list[Record]) -> dict[tuple[str, int], dict[str, Record]]:
-    found: dict[tuple[str, int], dict[str, Record]] = {}
-    for record in sorted(records, key=lambda one: ([*MODELS].index(one["model"]), one["rows"])):
-        found.setdefault((record["model"], record["rows"]), {})[record["layout"]] = record
-    return found
-
-
-def summary(records: list[Record]) -> str:
-    """Return for each model and number of rows how many layouts are off, and which the most."""
+def summary(columns: dict[tuple[str, int], pd.DataFrame]) -> str:
+    """Return for each model and number of rows how many layouts are off, and how many are so unsaid."""
     rows = []
-    for (model, n_rows), of_layouts in columns(records).items():
-        less = {layout: record["less"] for layout, record in of_layouts.items()}
-        off = sum(abs(one) > OFF for one in less.values())
-        silent = [layout for layout, record in of_layouts.items() if not record["warned"] and is_beyond(record)]
-        rows.append(f"{MODELS[model][0]} | {n_rows:,} | {off} | {len(silent)}")
+    for (name, n_rows), some in columns.items():
+        off, silent = (some["less"].abs() > OFF).sum(), (some["beyond"] & (some["warned"] == 0)).sum()
+        rows.append(f"{name} | {n_rows:,} | {off} | {silent}")
     head = f"model | rows | kinds off by more than {OFF} | kinds beyond {ERRORS} standard errors of which no fit warned"
     return table(head, rows)
 
 
-def by_layout(records: list[Record]) -> str:
+def by_layout(columns: dict[tuple[str, int], pd.DataFrame]) -> str:
     """Return how far each layout is off with the most rows that each model has learned; those that are not by name."""
-    found = columns(records)
-    most = dict(sorted(found))
-    shown = {key: some for key, some in found.items() if key[1] == most[key[0]]}
-    off = [
-        layout
-        for layout in LAYOUTS
-        if any(abs(some[layout]["less"]) > NEAR or is_beyond(some[layout]) for some in shown.values() if layout in some)
-    ]
-    rows = [
-        f"{layout} | {' | '.join(difference(some[layout]) if layout in some else '' for some in shown.values())}"
-        for layout in off
-    ]
-    names = " | ".join(f"{MODELS[model][0]}, {n_rows:,}" for model, n_rows in shown)
-    others = "; ".join(layout for layout in LAYOUTS if layout not in off)
-    shown_table = table(f"accepted less expected | {names}", rows)
-    return f"{shown_table}\n\nWithin {NEAR} and {ERRORS} standard errors for each of these models: {others}."
+    most = dict(columns.keys())
+    shown = {f"{name}, {most[name]:,}": columns[name, most[name]] for name in most}
+    texts = pd.DataFrame({name: some.apply(difference, axis=1) for name, some in shown.items()}, LAYOUTS).fillna("")
+    off = pd.Series(False, LAYOUTS)
+    for some in shown.values():
+        off |= (some["beyond"] | (some["less"].abs() > NEAR)).reindex(off.index, fill_value=False)
+    rows = [" | ".join([layout, *cells]) for layout, cells in texts[off].iterrows()]
+    others = f"Within {NEAR} and {ERRORS} standard errors for each of these models: {'; '.join(texts.index[~off])}."
+    return f"{table(' | '.join(['accepted less expected', *shown]), rows)}\n\n{others}"
 
 
-def is_beyond(record: Record) -> bool:
-    return bool(abs(record["less"]) > ERRORS * record["error"])
-
-
-def difference(record: Record) -> str:
-    """Return a difference, bold beyond so many standard errors, with a w where half of the fits warned, or more."""
+def difference(record: pd.Series) -> str:
+    """Return a difference, bold beyond its standard errors, with a w where half of the fits warned, or more."""
     text = f"{record['less']:+.3f}"
-    text = f"**{text}**" if is_beyond(record) else text
+    text = f"**{text}**" if record["beyond"] else text
     return f"{text}w" if 2 * record["warned"] >= record["draws"] else text
 
 
-def costs(records: list[Record]) -> str:
-    """Return the seconds: the median of the layouts, and the layout that takes longest."""
-    rows = []
-    for key, name in (("fit", "learn"), ("score", "score")):
-        seconds = {record["layout"]: record[key] for record in records}
-        slowest = max(seconds, key=seconds.__getitem__)
-        median = np.median([*seconds.values()])
-        rows.append(f"{name} {TIMED_ROWS:,} rows | {median:.2f} | {seconds[slowest]:.2f} | {slowest}")
-    return table("AutoDetector's seconds to | median | most | of", rows, align="lrrl")
-
-
 if __name__ == "__main__":
-    Benchmark(__file__, __doc__, cases, report, keys=("kind", "layout", "model", "rows"), alone=("time",)).main()
+    Benchmark(__file__, __doc__, cases, report, keys=("layout", "model", "rows"), alone=()).main()

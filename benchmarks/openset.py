@@ -1,22 +1,10 @@
-"""Measure the promises of open-set recognition: the rate of false rejections, and what a thousand classes cost.
+"""Open-set recognition: the rate of false rejections, unknown letters among known ones, and a thousand classes.
 
-    python benchmarks/openset.py --data DIR [--page docs/results/open-set.md]
-    python benchmarks/openset.py --only "unknown letters" --data DIR
-    python benchmarks/openset.py --read
+    python benchmarks/openset.py --data DIR [--only "unknown letters"] [--page docs/results/open-set.md]
 
-Rates: 200 random splits of one known class into 199 training rows and 50 new ones, on each data set. A split's p-values
-come from 99 held-out rows, or a few more or less where rows repeat, as equal rows are held out together. Over the
-splits the share of new rows with p <= alpha should be the mean of k / (n + 1), k = floor(alpha (n + 1)), with n
+Over splits the share of new rows with p <= alpha should be the mean of k / (n + 1), k = floor(alpha (n + 1)), with n
 calibration rows. Its band is the binomial one of the new rows, widened by each split's own chance: a split's rate is
-Beta(k, n + 1 - k). With a classifier, a new row of several known classes is rejected where it is unknown, and there are
-fewer splits.
-
-Unknown letters: 13 letters of Letter are known, and 4, 8 or 13 others turn up, in each of several draws. Rows 1 to
-16,000 are for training and the last 4,000 for testing. Every method learns one half of the rows, and is thresholded at
-a rate by p-values of the other. "Bounded" is the one-versus-rest SVM with biases that are forced to be negative (Mendes
-Junior et al., arXiv:1606.03802, "Specialized support vector machines for open-set recognition"), so that no class's
-decision is positive far away: with an RBF kernel and one class against twelve they are negative without force, which is
-checked.
+Beta(k, n + 1 - k). Of Letter rows 1 to 16,000 are for training and the last 4,000 for testing.
 """
 
 from __future__ import annotations
@@ -65,6 +53,8 @@ CLASS_COUNTS = (50, 100, 200, 400, 1000)
 Array = np.ndarray
 # How sure a fitted classifier is of each class of rows.
 Sure = Callable[[Any, Array], Array]
+# The p-values of new rows, and those up to which rows are rejected at each alpha.
+Asked = tuple[Array, list[float]]
 # Classes, how sure a method is of each, and the p-value of the name that it gives.
 Answers = tuple[Array, Array, Array]
 
@@ -77,60 +67,38 @@ def known_classes(options: Options) -> Iterator[tuple[str, np.ndarray]]:
     yield "Letter, M", rows[labels == "M"] / 15.0
 
 
-def rejections(rows: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Return, for each model, which share of one split's new rows is rejected at each alpha, and is to be: (2, 4)."""
-    order = np.random.default_rng(seed).permutation(len(rows))
-    training, new = rows[order[:N_TRAINING]], rows[order[N_TRAINING:][:N_NEW]]
-    found = {}
-    for name, make in MODELS.items():
-        # The scaler is a part of the model: fitted to calibration rows too, these would not be as new as new ones.
-        detector = ConformalDetector(make_pipeline(StandardScaler(), make()), random_state=seed).fit(training)
-        found[name] = of_split(detector.p_values(new), [detector.level(alpha) for alpha in ALPHAS])
-    return found
+def of_one(training: Array, new: Array, seed: int, *, make: Callable[[], Any], rows: Array) -> Asked:
+    """Ask a calibrated detector of one class."""
+    # The scaler is a part of the model: fitted to calibration rows too, these would not be as new as new ones.
+    detector = ConformalDetector(make_pipeline(StandardScaler(), make()), random_state=seed).fit(rows[training])
+    return detector.p_values(rows[new]), [detector.level(alpha) for alpha in ALPHAS]
 
 
-def of_split(p_values: np.ndarray, levels: list[float]) -> np.ndarray:
-    """Return which share of new rows is rejected at each alpha, and the p-values up to which they are: (2, 4)."""
-    return np.array([(p_values[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0), levels])
+def of_several(
+    training: Array, new: Array, seed: int, *, make: Callable[[], Any], classifier: Any, rows: Array, labels: Array
+) -> Asked:
+    """Ask detectors of several classes, beside a classifier."""
+    detector, beside = (make_pipeline(StandardScaler(), one) for one in (make(), classifier))
+    joint = OpenSetClassifier(detector, classifier=beside, random_state=seed).fit(rows[training], labels[training])
+    return joint.p_values(rows[new]).max(axis=1), [float(joint.rule_.levels(alpha)[0]) for alpha in ALPHAS]
 
 
-def rates(name: str, rows: np.ndarray) -> list[Record]:
-    """Return the mean rate of false rejections over all splits, with its band."""
-    splits = [rejections(rows, seed) for seed in range(N_SPLITS)]
-    found = []
-    for model in MODELS:
-        what = {"section": "rates", "data": name, "model": model}
-        found += kept(what, [split[model] for split in splits], (N_TRAINING - 1) // 2)
-    return found
-
-
-def kept(what: Record, of_splits: list[np.ndarray], calibration: int) -> Iterator[Record]:
-    """Give the mean rate at each alpha, its band, and whether it is within."""
+def rates(
+    what: Record, ask: Callable[[Array, Array, int], Asked], own: Array, n_training: int, n_splits: int
+) -> Iterator[Record]:
+    """Give the mean rate of false rejections at each alpha, over splits of known rows, with its band."""
+    of_splits = []
+    for seed in range(n_splits):
+        order = np.random.default_rng(seed).permutation(own)
+        p_values, levels = ask(order[:n_training], order[n_training:][:N_NEW], seed)
+        of_splits.append([(p_values[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0), levels])
     for alpha, rate, level in zip(ALPHAS, *np.mean(of_splits, axis=0), strict=True):
-        own_chance = alpha * (1 - alpha) / (calibration + 2)
+        own_chance = alpha * (1 - alpha) / (n_training // 2 + 2)
         variance = own_chance + (alpha * (1 - alpha) - own_chance) / N_NEW
-        half = float(norm.ppf(0.5 + COVERAGE / 2) * np.sqrt(variance / len(of_splits)))
+        half = float(norm.ppf(0.5 + COVERAGE / 2) * np.sqrt(variance / n_splits))
         band = {"rate": float(rate), "low": float(level) - half, "high": float(level) + half}
         rounded = {key: round(value, 4) for key, value in band.items()}
         yield what | {"alpha": alpha} | rounded | {"within": bool(abs(rate - level) <= half)}
-
-
-def joint_rates(name: str, known: str, n_training: int, rows: np.ndarray, labels: np.ndarray) -> list[Record]:
-    """Return the mean rate at which new rows of known classes are unknown, beside a classifier, with its band."""
-    own = np.flatnonzero(np.isin(labels, list(known)))
-    found = []
-    for model, (beside, classifier) in BESIDE.items():
-        of_splits = []
-        for seed in range(N_JOINT_SPLITS):
-            order = np.random.default_rng(seed).permutation(own)
-            training, new = order[:n_training], order[n_training:][:N_NEW]
-            detector, both = (make_pipeline(StandardScaler(), one) for one in (MODELS[model](), classifier))
-            joint = OpenSetClassifier(detector, classifier=both, random_state=seed)
-            p = joint.fit(rows[training], labels[training]).p_values(rows[new]).max(axis=1)
-            of_splits.append(of_split(p, [float(joint.rule_.levels(alpha)[0]) for alpha in ALPHAS]))
-        what = {"section": "beside", "data": name, "model": model, "beside": beside}
-        found += kept(what, of_splits, n_training // 2)
-    return found
 
 
 def closed_set(classifier: Any, sure: Sure, X: Array, y: Array, new: Array) -> Answers:
@@ -213,12 +181,19 @@ def many_classes() -> Iterator[Record]:
 
 def cases(options: Options) -> Iterator[Case]:
     for name, rows in known_classes(options):
-        yield name, partial(rates, name, rows)
-    found = letters(options)
+        for model, make in MODELS.items():
+            what = {"section": "rates", "data": name, "model": model}
+            ask = partial(of_one, make=make, rows=rows)
+            yield f"{name}, {model}", partial(rates, what, ask, np.arange(len(rows)), N_TRAINING, N_SPLITS)
+    rows, labels = letters(options)
     for name, (known, n_training) in KNOWN_LETTERS.items():
-        yield f"classifier: {name}", partial(joint_rates, name, known, n_training, *found)
+        own = np.flatnonzero(np.isin(labels, list(known)))
+        for model, (beside, classifier) in BESIDE.items():
+            what = {"section": "beside", "data": name, "model": model, "beside": beside}
+            ask = partial(of_several, make=MODELS[model], classifier=classifier, rows=rows, labels=labels)
+            yield f"classifier: {name}, {model}", partial(rates, what, ask, own, n_training, N_JOINT_SPLITS)
     for draw in range(N_DRAWS):
-        yield f"unknown letters: draw {draw}", partial(unknown_letters, draw, *found)
+        yield f"unknown letters: draw {draw}", partial(unknown_letters, draw, rows, labels)
     yield "many classes", many_classes
 
 

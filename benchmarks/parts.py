@@ -1,19 +1,17 @@
-"""What single parts cost: predictions, a first fit, thresholds.
+"""What single parts cost: predictions, and a first fit.
 
     python benchmarks/parts.py [--only WORD] [--page docs/results/performance.md]
 
-Predictions: `decision_function` of 10,000 support vectors of 16 features, in the least time of the same kernel block by
+Predictions: `decision_function` of 10,001 support vectors of 16 features, in the least time of the same kernel block by
 float32 products and exponentials, and against scikit-learn's. First fits: 257 rows in a new process, imports included.
-Thresholds: fits of 20,000 rows of 16 features at gamma "scale" by left-out and by
-training scores, and at the defaults, also of 5 normal features; slabs of 10,000 rows near eight centres, and of
-correlated features. Medians of interleaved runs, on one thread.
+Medians of interleaved runs, on one thread.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
 
@@ -23,9 +21,7 @@ from sklearn.svm import OneClassSVM
 from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
 from samples import clouds
 from slabsvm import OneClassSlabSVM
-from slabsvm import OneClassSVM as OnePlane
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from speed import clusters, normal
 
 REPEATS, FEW_REPEATS = 9, 3
 # What a block is computed of at once.
@@ -81,35 +77,12 @@ def first_fit(name: str) -> Record:
     return {"part": f"first fit, {name}", "size": "257 x 5", "ms": 1e3 * float(np.median(seconds))}
 
 
-def correlated(m: int, d: int) -> np.ndarray:
-    """Return rows of three factors and a little noise."""
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(m, 3)) @ rng.normal(size=(3, d)) + 0.05 * rng.normal(size=(m, d))
-
-
-def large(name: str, model: OneClassSlabSVM | OnePlane, made: Callable[[int, int], np.ndarray], *size: int) -> Record:
-    X = made(*size)
-    model.fit(X[:3000])
-    seconds, _ = interleaved({"fit": lambda: model.fit(X)}, FEW_REPEATS, warm_up=False)
-    return {"part": name, "size": f"{len(X):,} x {X.shape[1]}", "ms": 1e3 * float(np.median(seconds["fit"]))}
-
-
 def cases(_: Options) -> Iterator[Case]:
     models: list[tuple[OneClassSlabSVM, OneClassSVM]] = []
     for n_rows in (1, 100, 1000, 10_000):
         yield f"prediction {n_rows}", partial(prediction, models, n_rows)
     for name in ("OneClassSVM", "OneClassSlabSVM", "AutoDetector"):
         yield f"first fit {name}", partial(first_fit, name)
-    for kind in (OnePlane, OneClassSlabSVM):
-        for calibration in ("auto", "training"):
-            name, model = f"{kind.__name__}, {calibration} thresholds", kind(gamma="scale", calibration=calibration)
-            yield f"thresholds {name}", partial(large, name, model, clouds, 20_000, 16)
-        for made, d in ((normal, 5), (clouds, 16)):
-            name = f"{kind.__name__}, defaults, {d} features"
-            yield f"thresholds {name}", partial(large, name, kind(), made, 20_000, d)
-    for made, d in ((partial(clusters, spread=0.5), 5), (correlated, 50)):
-        name = f"OneClassSlabSVM, defaults, {'correlated' if made is correlated else 'clusters'}"
-        yield f"thresholds {name}", partial(large, name, OneClassSlabSVM(), made, 10_000, d)
 
 
 def row(record: Record) -> str:

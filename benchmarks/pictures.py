@@ -106,10 +106,10 @@ def speed(axes: Any) -> None:
 
 def ranks(figure: Any) -> None:
     """Draw mean ranks, a panel for each measure; a bar beside the methods joins those that cannot be told apart."""
-    results, _ = tabular_report.split(read(RECORDS / "tabular.json"))
+    results = tabular_report.split(read(RECORDS / "tabular.json"))[tabular_report.SOME]
     panels = figure.subplots(1, len(tabular_report.MEASURES))
     for axes, (title, what) in zip(panels, tabular_report.MEASURES.items(), strict=True):
-        one = results.ranking(what)
+        one = tabular_report.ranking(results[what])
         places = range(len(one.names))
         colours = [OURS if name in tabular_report.OURS else OTHERS for name in one.names]
         axes.scatter(one.ranks, places, color=colours, zorder=3, s=28)

@@ -74,11 +74,7 @@ def diffusion_time(distances: Array) -> Array:
 
 
 class TwoViews:
-    """The mean distance to five neighbours in two views: standardised, and as normal scores of mid-ranks.
-
-    Minus the logarithms of the two p-values among left-out distances are added, with exponential tails. Beyond the ends
-    scores go on in standard deviations.
-    """
+    """kNN in two views, as docs/results/tabular.md says. Beyond the ends scores go on in standard deviations."""
 
     def fit(self, X: Array) -> Self:
         self.sorted, self.scale = [np.unique(column) for column in X.T], np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
@@ -111,7 +107,6 @@ class TwoViews:
         return X, np.column_stack(ranked)
 
 
-@dataclass
 class Mixture:
     """Gaussians with full covariances, as many as BIC prefers; the threshold is a quantile of training densities."""
 
@@ -125,11 +120,12 @@ class Mixture:
         return self.density.score_samples(X) - self.offset
 
 
-@dataclass
 class FromPyOD:
     """A detector of PyOD, whose scores are larger for stranger rows; its threshold is a quantile of training scores."""
 
-    detector: Any
+    def __init__(self, name: str) -> None:
+        made = getattr(import_module(f"pyod.models.{name.lower()}"), name)
+        self.detector = made(contamination=OUTSIDE)
 
     def fit(self, X: Array) -> Self:
         self.detector.fit(X)
@@ -137,11 +133,6 @@ class FromPyOD:
 
     def decision_function(self, X: Array) -> Array:
         return self.detector.threshold_ - self.detector.decision_function(X)
-
-
-def from_pyod(name: str) -> Rival:
-    made = getattr(import_module(f"pyod.models.{name.lower()}"), name)
-    return FromPyOD(made(contamination=OUTSIDE))
 
 
 RIVALS: dict[str, Callable[[], Rival]] = {
@@ -153,6 +144,6 @@ RIVALS: dict[str, Callable[[], Rival]] = {
     "isolation forest": lambda: IsolationForest(contamination=OUTSIDE, random_state=0),
     "Gaussian mixture": Mixture,
     "one-class SVM, scikit-learn": lambda: OneClassSVM(nu=OUTSIDE, gamma="scale"),
-    "ECOD": partial(from_pyod, "ECOD"),
-    "COPOD": partial(from_pyod, "COPOD"),
+    "ECOD": partial(FromPyOD, "ECOD"),
+    "COPOD": partial(FromPyOD, "COPOD"),
 }

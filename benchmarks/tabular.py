@@ -1,12 +1,8 @@
-"""How well the one-class models rank, decide and keep their recall on 81 tables, beside what a reviewer asks for.
+"""The one-class models on 81 tables, beside what a reviewer asks for: docs/results/tabular.md.
 
     python benchmarks/tabular.py --data DIR [--only "2,000 rows, kNN: adbench-letter"]
-    python benchmarks/tabular.py --read [--page docs/results/tabular.md]
 
-DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. At most 2,000 rows are
-learned, drawn at random; tables that have more are measured with all of them, too, but for kernel PCA, of cubic cost.
-All is at its defaults, features are standardised, and 90 % of normal rows are to be accepted, by the slab as many as
-its nus say. Seconds are processor time of one thread. ECOD and COPOD need `pip install ".[benchmarks]"`.
+Tables of more than 2,000 rows are measured with all of them, too, but for kernel PCA, of cubic cost.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import rankdata, wilcoxon
+import pandas as pd
+from scipy.stats import wilcoxon
 
-from harness import Document, Record, table
+from harness import Document, table
 
 BASELINE, UNIT, SLAB, AUTO = "kNN, two views", "kNN", "slab", "AutoDetector"
 OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", AUTO)
@@ -23,12 +23,13 @@ OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbou
 MOST_ROWS, SOME, ALL = 2000, "2,000", "all"
 SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-"}
 MEASURES = {"AUROC": "auroc", "AUPR": "aupr", "MCC": "mcc"}
+FIELDS = ["nominal", "recall", "fit", "score", *MEASURES.values()]
 ALPHA = 0.05
 
 
-def paired_p(left: np.ndarray, right: np.ndarray) -> float:
+def paired_p(left: pd.Series, right: pd.Series) -> float:
     """Return Wilcoxon's p-value for two methods' values on the same tables; 1 where they are equal on all."""
-    less = np.round(left - right, 4)
+    less = (left - right).round(4)
     return float(wilcoxon(less).pvalue) if less.any() else 1.0
 
 
@@ -53,14 +54,13 @@ class Ranking:
     cliques: tuple[tuple[int, int], ...]
 
 
-def ranking(values: Mapping[str, np.ndarray]) -> Ranking:
-    ranks = rankdata(-np.column_stack(list(values.values())), axis=1).mean(axis=0)
-    names, sorted_ranks = zip(*sorted(zip(values, ranks, strict=True), key=lambda one: one[1]), strict=True)
-    pairs = list(combinations(range(len(names)), 2))
-    adjusted = holm(np.array([paired_p(values[names[i]], values[names[j]]) for i, j in pairs]))
-    return Ranking(
-        names, tuple(map(float, sorted_ranks)), cliques_of(len(names), dict(zip(pairs, adjusted, strict=True)))
-    )
+def ranking(values: pd.DataFrame) -> Ranking:
+    """Return the ranking of methods, the columns, over tables, the rows."""
+    ranks = values.rank(axis=1, ascending=False).mean().sort_values(kind="stable")
+    names = tuple(ranks.index)
+    adjusted = holm(np.array([paired_p(values[one], values[other]) for one, other in combinations(names, 2)]))
+    pairs = dict(zip(combinations(range(len(names)), 2), adjusted, strict=True))
+    return Ranking(names, tuple(ranks), cliques_of(len(names), pairs))
 
 
 def cliques_of(n: int, p_values: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], ...]:
@@ -75,76 +75,48 @@ def cliques_of(n: int, p_values: Mapping[tuple[int, int], float]) -> tuple[tuple
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Results:
-    """Records of methods, read on the tables on which all were measured. Those without a method describe tables."""
-
-    records: list[Record]
-
-    @cached_property
-    def _by_name(self) -> dict[tuple[str | None, str], Record]:
-        return {(record.get("method"), record["table"]): record for record in self.records}
-
-    @cached_property
-    def methods(self) -> list[str]:
-        return list(dict.fromkeys(method for method, _ in self._by_name if method))
-
-    @cached_property
-    def are_whole(self) -> bool:
-        """Whether both baselines and the tables' kinds are there, as after a part of a run they are not."""
-        return {BASELINE, UNIT} <= set(self.methods) and all((None, name) in self._by_name for name in self.tables)
-
-    @cached_property
-    def tables(self) -> list[str]:
-        of_each = ({name for one, name in self._by_name if one == method} for method in self.methods)
-        return sorted(set.intersection(*of_each))
-
-    def of(self, method: str | None, what: str) -> np.ndarray:
-        """Return one method's values of a field, or with None the tables' own, shape (n_tables,)."""
-        return np.array([self._by_name[method, name][what] for name in self.tables])
-
-    def less_baseline(self, method: str, what: str) -> np.ndarray:
-        """Return by how much a method is above the baseline on each table, to the digits of the records."""
-        return np.round(self.of(method, what) - self.of(BASELINE, what), 4)
-
-    def ranking(self, what: str) -> Ranking:
-        return ranking({method: self.of(method, what) for method in self.methods})
+def split(document: Document) -> dict[str, pd.DataFrame]:
+    """Return the results of SOME and of ALL rows: a column for each field and method, a row for each table of all."""
+    found = pd.DataFrame(document["records"], columns=["table", "learned", "method", *FIELDS])
+    return {
+        learned: some.pivot(index="table", columns="method", values=FIELDS).dropna()
+        for learned, some in found.groupby("learned")
+    }
 
 
-def split(document: Document) -> tuple[Results, Results]:
-    """Return the results of at most 2,000 rows, and those of all rows where there are more."""
-    records = document["records"]
-    some, every = ([r for r in records if "method" not in r or r["learned"] == learned] for learned in (SOME, ALL))
-    return Results(some), Results(every)
+def less_baseline(results: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much each method's AUROC is above the baseline's on each table, to the digits of the records."""
+    return results["auroc"].sub(results["auroc", BASELINE], axis=0).round(4)
 
 
 def report(document: Document) -> str:
-    some, many = split(document)
-    parts = []
-    for results, learned in ((some, f"at most {MOST_ROWS:,} rows are learned"), (many, "all rows are learned")):
-        if results.methods:
-            n_of = {one: sum(name.startswith(prefix) for name in results.tables) for one, prefix in SOURCES.items()}
-            of = " and ".join(f"{n} of {source}" for source, n in n_of.items())
-            parts.append(f"{len(results.tables)} tables, {of}; {learned}.")
-        if results.are_whole:
+    parts, shown = [], split(document)
+    for learned, results in shown.items():
+        n_of = {source: results.index.str.startswith(prefix).sum() for source, prefix in SOURCES.items()}
+        of = " and ".join(f"{n} of {source}" for source, n in n_of.items())
+        rows = "all rows are" if learned == ALL else f"at most {MOST_ROWS:,} rows are"
+        parts.append(f"{len(results)} tables, {of}; {rows} learned.")
+        # After a part of a run there may be neither baselines nor the kinds of tables.
+        if {BASELINE, UNIT} <= {*results["auroc"]}:
             parts.append(quality(results))
-    if some.are_whole:
-        parts.append(kinds(some))
+    described = {record["table"]: record for record in document["records"] if "method" not in record}
+    some = shown.get(SOME)
+    if some is not None and BASELINE in some["auroc"] and {*some.index} <= described.keys():
+        parts.append(kinds(some, pd.DataFrame([described[name] for name in some.index], some.index)))
     return "\n\n".join(parts)
 
 
-def quality(results: Results) -> str:
+def quality(results: pd.DataFrame) -> str:
     """Return each method's means, ranks, recall and costs, in the order of ranks by AUROC."""
-    ranked = results.ranking("auroc")
+    ranked, less = ranking(results["auroc"]), less_baseline(results)
+    off = (results["recall"] - results["nominal"]).abs()
     rows = []
     for method, rank in zip(ranked.names, ranked.ranks, strict=True):
-        means = (f"{results.of(method, what).mean():.3f}" for what in MEASURES.values())
-        less = results.less_baseline(method, "auroc")
-        won_lost = ("", "") if method == BASELINE else (str((less > 0).sum()), str((less < 0).sum()))
-        off = np.sort(np.abs(results.of(method, "recall") - results.of(method, "nominal")))
-        worst = off[-max(1, len(off) // 10) :].mean()
-        costs = (ratio(np.median(results.of(method, what) / results.of(UNIT, what))) for what in ("fit", "score"))
-        cells = " | ".join([*means, f"{rank:.1f}", *won_lost, f"{off.mean():.3f}", f"{worst:.3f}", *costs])
+        means = (f"{results[what, method].mean():.3f}" for what in MEASURES.values())
+        won_lost = ("", "") if method == BASELINE else (str((less[method] > 0).sum()), str((less[method] < 0).sum()))
+        worst = off[method].nlargest(max(1, len(off) // 10)).mean()
+        costs = (ratio((results[what, method] / results[what, UNIT]).median()) for what in ("fit", "score"))
+        cells = " | ".join([*means, f"{rank:.1f}", *won_lost, f"{off[method].mean():.3f}", f"{worst:.3f}", *costs])
         rows.append(f"{method} | {cells}")
     head = f"mean | {' | '.join(MEASURES)} | rank by AUROC | won against kNN in two views | lost | recall off"
     return table(f"{head} | in the worst tenth | fit, {UNIT}'s = 1 | score, {UNIT}'s = 1", rows)
@@ -154,9 +126,10 @@ def ratio(value: float) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
-def kinds(results: Results) -> str:
-    rows, features, distinct, tails = (results.of(None, what) for what in ("rows", "features", "distinct", "kurtosis"))
-    ease = results.of(BASELINE, "auroc")
+def kinds(results: pd.DataFrame, described: pd.DataFrame) -> str:
+    """Return by how much methods are above the baseline on tables of one kind."""
+    rows, features, distinct, tails = (described[what] for what in ("rows", "features", "distinct", "kurtosis"))
+    ease, less = results["auroc", BASELINE], less_baseline(results)
     repeating, heavy = distinct < 0.9 * rows, tails >= 100
     groups = {
         "fewer than 500 rows": rows < 500,
@@ -168,13 +141,13 @@ def kinds(results: Results) -> str:
         "fewer than nine rows in ten distinct": repeating,
         "a feature's excess kurtosis 100 and more": heavy,
         "neither of these two": ~repeating & ~heavy,
-        "its AUROC below .65": ease < 0.65,
-        "its AUROC .65 to .9": (ease >= 0.65) & (ease < 0.9),
-        "its AUROC .9 and more": ease >= 0.9,
+        "kNN's AUROC in two views below .65": ease < 0.65,
+        "the same, .65 to .9": (ease >= 0.65) & (ease < 0.9),
+        "the same, .9 and more": ease >= 0.9,
     }
-    shown = [method for method in (AUTO, SLAB, "one-class SVM") if method in results.methods]
+    shown = [method for method in (AUTO, SLAB, "one-class SVM") if method in less]
     lines = []
     for name, group in groups.items():
-        cells = (f"{results.less_baseline(method, 'auroc')[group].mean():+.3f}" for method in shown)
+        cells = (f"{less[method][group].mean():+.3f}" for method in shown)
         lines.append(f"{name} | {group.sum()} | {' | '.join(cells)}")
     return table(f"AUROC less kNN's in two views | tables | {' | '.join(shown)}", lines)

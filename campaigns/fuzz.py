@@ -1,18 +1,12 @@
-"""Every reader of slabsvm and of its reproduction, given what a coverage-guided fuzzer makes of good inputs.
+"""Every reader of slabsvm, given what a coverage-guided fuzzer makes of good inputs: docs/developers/fuzzing.md.
 
-    pip install '.[campaigns]'
     python campaigns/fuzz.py                          # each reader, from where the last run ended
     python campaigns/fuzz.py --only npz --seconds 60  # one of them
 
 Each reader runs in a process of its own (campaigns/fuzzing/process.py), on files in memory, with the modules of slabsvm
-instrumented by Atheris. Model files are changed with their check sums put right, Parquet's footers with their lengths,
-command lines by words. What reached something new is kept in build/fuzz/READER/corpus, from where the next run goes on.
-
-An input is a fault if it ends in anything but an answer or the reader's own error; if that error's text is empty,
-longer than a screen, or means something to a terminal; if a library's warning escapes; after 10 seconds, or beyond 512
-MB; and if anything is run, imported, connected to or written that should not be (campaigns/fuzzing/guard.py). Faults at
-one line count once; one that is mended is no longer "left". `--keep` writes the inputs that first reached a line, and
-all that were faults, into campaigns/corpus, which ./check reads again.
+instrumented by Atheris. What reached something new is kept in build/fuzz/READER/corpus. Faults at one line count once;
+one that is mended is no longer "left". `--keep` writes the inputs that first reached a line, and all that were faults,
+into campaigns/corpus, which ./check reads again.
 """
 
 from __future__ import annotations
@@ -44,16 +38,16 @@ BEGINNING = 240
 
 
 def measure(name: str, options: Options) -> Record:
-    folder = KEPT / name.replace(" ", "-")
-    found = {"reader": name, "inputs": 0, "seconds": 0.0, "slowest_ms": 0.0, "memory_mb": 0.0}
+    folder = KEPT / name
+    command = [sys.executable, str(PROCESS), name, str(folder)]
+    found = {"reader": name, "inputs": 0, "seconds": 0.0}
     end = time.monotonic() + options.seconds
     while (seconds := int(end - time.monotonic())) > 0:
-        counts = _run(name, folder, seconds)
+        counts = _run(command, folder, seconds)
         for sum_of in ("inputs", "seconds"):
             found[sum_of] = round(found[sum_of] + counts[sum_of], 1)
-        for most_of in ("slowest_ms", "memory_mb"):
-            found[most_of] = max(found[most_of], counts[most_of])
-    traced = json.loads(_output(name, folder, "--lines", "--seconds", str(TRACED_SECONDS)))
+    said = subprocess.check_output([*command, "--lines", "--seconds", str(TRACED_SECONDS)], text=True)
+    traced = json.loads(said.splitlines()[-1])
     found |= {"lines_reached": traced["lines_reached"], "lines": traced["lines"]}
     found |= {"faults": len(faults_in(folder)), "left": len(traced["left"])}
     if options.keep:
@@ -61,22 +55,17 @@ def measure(name: str, options: Options) -> Record:
     return found
 
 
-def _run(name: str, folder: Path, seconds: int) -> dict[str, Any]:
+def _run(command: list[str], folder: Path, seconds: int) -> dict[str, Any]:
     """Run the fuzzer until the time is over, or an input ended the process; return its counts."""
     counts = folder / "counts.json"
     counts.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("wb") as log:
-        arguments = [sys.executable, str(PROCESS), name, str(folder), "--seconds", str(seconds)]
-        status = subprocess.run(arguments, stderr=log, stdout=log, timeout=seconds + BEGINNING, check=False).returncode
+        for_seconds = [*command, "--seconds", str(seconds)]
+        status = subprocess.call(for_seconds, stderr=log, stdout=log, timeout=seconds + BEGINNING)
     if not counts.exists():
-        sys.exit(f"{name} did not begin, with status {status}: {folder / 'log'} says why.")
+        sys.exit(f"{folder.name} did not begin, with status {status}: {folder / 'log'} says why.")
     return dict(json.loads(counts.read_text()))
-
-
-def _output(name: str, folder: Path, *arguments: str) -> str:
-    command = [sys.executable, str(PROCESS), name, str(folder), *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1]
 
 
 def _keep(folder: Path, first: list[str], corpus: Path) -> None:
@@ -97,13 +86,10 @@ def cases(options: Options) -> Iterator[Case]:
 
 def row(record: Record) -> str:
     reached = record["lines_reached"] / max(1, record["lines"])
-    return (
-        f"{record['reader']} | {record['inputs']:,} | {reached:.0%} | {record['slowest_ms']:,.0f} | "
-        f"{record['memory_mb']:.0f} | {record['faults']}"
-    )
+    return f"{record['reader']} | {record['inputs']:,} | {reached:.0%} | {record['faults']}"
 
 
-TABLE = Table("reader | inputs | lines reached | slowest, ms | memory, MB | faults", row)
+TABLE = Table("reader | inputs | lines reached | faults", row)
 
 ARGUMENTS = {
     "--seconds": {"type": int, "default": 150, "help": "of each reader [%(default)s]"},

@@ -153,3 +153,8 @@ def bill_of_materials(folder: Path, wheel: Path, epoch: int) -> str:
         ],
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    versions = {f"{one.name}=={one.version}" for folder in FOLDERS for one in components(folder)}
+    print(*sorted(versions), sep="\n")

@@ -1,15 +1,7 @@
 """Run the tests of numbers under each of OpenBLAS's kernels that this processor runs, and all with other versions.
 
-The kernels of other processors are asked for by OPENBLAS_CORETYPE, which the OpenBLAS in NumPy's and SciPy's wheels
-obeys where it holds them. What it made of the wish is read back: kernels that it did not take, or that the processor
-cannot run, are named and not counted. Each kind of kernels runs with one thread of BLAS, and what is quick with two.
-
-Both ends of every dependency's range are environments of their own, made on first use: .venv-oldest holds the lower
-bounds of both pyproject.toml files, of what the tests need, too, and .venv-newest what pip finds below the upper ones.
-All tests run there, scikit-learn's own checks of its version among them, but for those of the pages.
-
---no-compiler builds a wheel as pip does on a machine without a C++ compiler, and fits a model with it. This needs a
-network.
+CONTRIBUTING.md says which. OPENBLAS_CORETYPE asks for kernels, and what the OpenBLAS in NumPy's and SciPy's wheels made
+of the wish is read back.
 """
 
 import argparse
@@ -25,7 +17,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from subprocess import CompletedProcess
-from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids")
@@ -78,10 +69,9 @@ def main() -> int:
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
     part.add_argument("--ends-only", action="store_true", help="the oldest and the newest versions alone")
-    part.add_argument("--no-compiler", action="store_true", help="a build without a C++ compiler alone")
     asked = parser.parse_args()
     found = []
-    for said, passed in [without_compiler()] if asked.no_compiler else map(run, cells(asked)):
+    for said, passed in map(run, cells(asked)):
         found.append((said, passed))
         print(said, flush=True)
     counted, failed = (sum(passed in some for _, passed in found) for some in ((True, False), (False,)))
@@ -125,42 +115,20 @@ def run(cell: Cell) -> tuple[str, bool | None]:
     return f"{outcome}  {name} ({taken}; {versions}), {minutes:.1f} min: {last}", not done.returncode
 
 
-def output(command: Sequence[str | Path], variables: dict[str, str], folder: Path = ROOT) -> CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
-
-
-def without_compiler() -> tuple[str, bool]:
-    """Return a line that says how a build with no compiler on the PATH and a fit went, and whether they did."""
-    name = "no compiler on the PATH"
-    begun = time.monotonic()
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    bare = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
-    with TemporaryDirectory() as folder:
-        build = [*pip, "wheel", "--no-deps", "--wheel-dir=wheels", ROOT]
-        install = [*pip, "install", "--no-deps", "--no-index", "--find-links=wheels", "--target=installed", "slabsvm"]
-        fit = [sys.executable, ROOT / "scripts" / "small_fit.py"]
-        installed = {**bare, "PYTHONPATH": str(Path(folder, "installed"))}
-        for command, variables in ((build, {**bare, "PATH": folder}), (install, bare), (fit, installed)):
-            done = output(command, variables, Path(folder))
-            if done.returncode:
-                return f"FAILED       {name}: {(done.stderr or done.stdout).strip()[-2000:]}", False
-    return f"passed       {name}, {(time.monotonic() - begun) / 60:.1f} min: {done.stdout.partition(',')[0]}", True
+def output(command: Sequence[str | Path], variables: dict[str, str]) -> CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
 
 
 def environment(age: str) -> Path:
-    """Return the interpreter of the environment with the "oldest" or the "newest" versions, made if need be."""
+    """Return the interpreter of the environment with the "oldest" or the "newest" versions, which is made."""
     folder = ROOT / f".venv-{age}"
-    python, stamp = folder / "bin" / "python", folder / ".installed"
-    changed = max(path.stat().st_mtime for path in (*DESCRIBED, Path(__file__)))
-    if stamp.exists() and stamp.stat().st_mtime > changed:
-        return python
+    python = folder / "bin" / "python"
     print(f"Making {folder.name} ...", flush=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pins = [f"{library}=={version}" for library, version in lower_bounds().items()] if age == "oldest" else []
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
     described_by = ["--editable", f"{ROOT}[test]", "--editable", f"{ROOT / 'reproduction'}[voc]"]
     subprocess.run([*install, *described_by, *pins], check=True)
-    stamp.touch()
     return python
 
 

@@ -1,22 +1,17 @@
 """Build a release twice, from two clean exports of one commit, compare them bit for bit, and write what goes with it.
 
-Wheel and source of slabsvm and of slabsvm-reproduction are built by the scikit-build-core and the nanobind of .venv and
-by the machine's C++ compiler, without a network, with the commit's time as all files' time. The second build has
-another folder, umask, time zone, language and order of hashes. A wheel that is built of the source must be the same,
-too. dist/ then holds the four files, a bill of materials (CycloneDX) for each wheel, with the versions that are
-installed here and the bounds that hold, and SHA256SUMS. The wheel of slabsvm is for this Python on systems like this
-one; .github/workflows/wheels.yml builds those for others.
+The second build has another folder, umask, time zone, language and order of hashes; a wheel that is built of the source
+must be the same, too (docs/developers/releases.md). The wheel of slabsvm is for this Python on systems like this one.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,16 +40,15 @@ def main() -> int:
     parser.add_argument("--ref", default="HEAD", help="the tag or commit to build [%(default)s]")
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the folder to write to [dist]")
     asked = parser.parse_args()
-    commit = git("rev-parse", "--verify", f"{asked.ref}^{{commit}}")
+    commit = git("rev-parse", "--verify", f"{asked.ref}^{{commit}}").decode().strip()
     epoch = int(git("log", "-1", "--format=%ct", commit))
     if git("status", "--porcelain", "--untracked-files=no"):
         print("Changes that are not committed are not part of it.", file=sys.stderr)
     with TemporaryDirectory() as folder:
-        one, other = (
-            built(commit, epoch, Path(folder, str(n), "x" * n), which) for n, which in enumerate(SURROUNDINGS)
-        )
+        places = (Path(folder, "one"), Path(folder, "other", "place"))
+        one, other = (built(commit, epoch, *each) for each in zip(places, SURROUNDINGS, strict=True))
         differing = [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
-        again = wheels_of_sources(one, epoch, Path(folder))
+        again = wheels_of_sources(places[0] / "built", epoch, Path(folder))
         differing += [f"{name}, built of the source" for name in again if again[name] != one[name]]
         if differing:
             print(*(f"DIFFERS   {name}" for name in differing), sep="\n")
@@ -74,32 +68,26 @@ def main() -> int:
     return 0
 
 
-def git(*command: str) -> str:
-    done = subprocess.run(["git", "-C", ROOT, *command], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stderr.strip())
-    return done.stdout.strip()
-
-
-def unpacked(archive: bytes, folder: Path) -> None:
-    with tarfile.open(fileobj=io.BytesIO(archive)) as content:
-        content.extractall(folder, filter="data")
+def git(*command: str) -> bytes:
+    return subprocess.check_output(["git", "-C", ROOT, *command])
 
 
 def built(commit: str, epoch: int, folder: Path, surroundings: dict[str, str | int]) -> dict[str, bytes]:
     """Return the files of a release by name, built of a clean export of a commit into a folder."""
     folder.mkdir(parents=True)
-    unpacked(subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True, check=True).stdout, folder)
+    export = folder.with_suffix(".tar")
+    git("archive", "--output", str(export), commit)
+    shutil.unpack_archive(export, folder, filter="data")
     for project in FOLDERS:
         build(folder / project.relative_to(ROOT), ("sdist", "wheel"), folder / "built", epoch, surroundings)
     paths = sorted((folder / "built").iterdir())
     return {path.name: path.read_bytes() for path in paths if path.suffix != ".gitignore"}
 
 
-def wheels_of_sources(files: dict[str, bytes], epoch: int, folder: Path) -> dict[str, bytes]:
-    for name in (name for name in files if name.endswith(".tar.gz")):
-        unpacked(files[name], folder)
-        build(folder / name.removesuffix(".tar.gz"), ("wheel",), folder / "again", epoch, SURROUNDINGS[0])
+def wheels_of_sources(sources: Path, epoch: int, folder: Path) -> dict[str, bytes]:
+    for source in sources.glob("*.tar.gz"):
+        shutil.unpack_archive(source, folder, filter="data")
+        build(folder / source.name.removesuffix(".tar.gz"), ("wheel",), folder / "again", epoch, SURROUNDINGS[0])
     return {path.name: path.read_bytes() for path in (folder / "again").iterdir()}
 
 

@@ -48,7 +48,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "open set": partial(OpenSetClassifier, alpha=0.1),
     "trimmed": TrimmedDetector,
 }
-# One of each kind of code, for what is slow; the campaign takes all.
+# One of each kind of code, for quick tests; slow ones take all.
 FEW = ("slab, training planes", "slab, linear", "slab, chi2", "kernel PCA", "calibrated", "open set")
 N_SAMPLES = 60
 

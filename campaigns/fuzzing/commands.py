@@ -1,8 +1,8 @@
-"""Command lines of `slabsvm`, its own subcommands and the reproduction's: parsed alone, or carried out on tiny files.
+"""Command lines of `slabsvm`, its own subcommands and the reproduction's, carried out on tiny files.
 
-An input is a word a line. Carried out, a command ends with one of its exit statuses and a text that fits on a screen,
-leaves nothing half-written, and writes no file but those that its words name. What would compute for long whatever its
-words are (`demo`, `reproduce toy`) is parsed and not carried out.
+An input is a word a line. A command ends with one of its exit statuses and a text that fits on a screen, leaves nothing
+half-written, and writes no file but those that its words name. What would compute for long whatever its words are
+(`demo`, `reproduce toy`) is parsed and not carried out.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ STRANGE = ("", " ", "x" * 99, "\x1b[2J")
 WORDS = tuple(sorted({word.encode() for word in (*" ".join((*LINES, OTHERS)).split(), *STRANGE)}))
 
 
-def line_seeds(folder: Path) -> list[bytes]:
-    del folder
+def line_seeds(_: Path) -> list[bytes]:
     return ["\n".join(line.split()).encode() for line in LINES]
 
 
@@ -69,8 +68,8 @@ def _words(content: bytes) -> list[str]:
     return line.split("\n") if line else []
 
 
-def _commands(done: Callable[[str], bool]) -> Any:
-    """Return the command with all its subcommands, of which only those with names that are done are carried out."""
+def _commands() -> Any:
+    """Return the command with all its subcommands, of which those that would compute for long do nothing."""
     import click
 
     from slabsvm.command.group import slabsvm
@@ -80,7 +79,7 @@ def _commands(done: Callable[[str], bool]) -> Any:
         found = copy(command)
         if isinstance(command, click.Group):
             found.commands = {name: stubbed(one) for name, one in command.commands.items()}
-        elif not done(command.name):
+        elif command.name in LONG:
             found.callback = lambda **_: None
         return found
 
@@ -111,22 +110,12 @@ def _carried_out(root: Any, words: list[str], given: bytes) -> None:
         assert "Traceback" not in text, text
 
 
-def lines(folder: Path) -> tuple[Callable[[bytes], object], tuple[type[BaseException], ...]]:
-    os.chdir(folder)
-    root = _commands(lambda _: False)
-    return lambda content: _carried_out(root, _words(content), b""), ()
-
-
 def whole(folder: Path) -> tuple[Callable[[bytes], object], tuple[type[BaseException], ...]]:
     """Prepare the commands, in a folder of tiny files."""
-    import click
-
     os.chdir(folder)
     os.environ["SLABSVM_DATA"] = str(folder / "data")
     files = _files(folder)
-    root = _commands(lambda name: name not in LONG)
-    # A claim of the reproduction on its folder holds until the context ends.
-    assert isinstance(root, click.Group)
+    root = _commands()
 
     def read(content: bytes) -> None:
         words = _words(content)

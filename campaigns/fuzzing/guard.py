@@ -1,9 +1,7 @@
 """What no reader may do, whatever it is given; and what is a fault.
 
-A reader gives an answer, or raises an error of its own whose text fits on a screen and means nothing to a terminal. It
-writes no file outside of the folder that it was given, starts no process, opens no connection, runs no code, and
-imports no package that is not there for good inputs. Python's audit hooks tell: they hear of all of this, also where
-it happens in a library below.
+docs/developers/fuzzing.md has the list. Python's audit hooks tell: they hear of all of this, also where it happens in a
+library below.
 """
 
 from __future__ import annotations
@@ -76,18 +74,9 @@ class Guard:
             self._refuse(f"import of {arguments[0]}")
         elif event == "exec" and not os.path.isfile(arguments[0].co_filename):
             # A module makes its named tuples and dataclasses of texts.
-            if self._within("_find_and_load", "importlib._bootstrap>"):
-                return
-            self._refuse(f"exec of {arguments[0]!r:.200}")
-
-    @staticmethod
-    def _within(function: str, file: str) -> bool:
-        frame = sys._getframe()
-        while frame is not None:
-            if frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file):
-                return True
-            frame = frame.f_back
-        return False
+            callers = (frame.f_code for frame, _ in traceback.walk_stack(sys._getframe()))
+            if not any(code.co_filename == "<frozen importlib._bootstrap>" for code in callers):
+                self._refuse(f"exec of {arguments[0]!r:.200}")
 
     def _require_inside(self, event: str, path: Any) -> None:
         place = os.path.abspath(os.fsdecode(path))

@@ -1,4 +1,4 @@
-"""The readers of slabsvm and of its reproduction, each as a function of bytes.
+"""The readers of slabsvm, and that of image annotations, each as a function of bytes.
 
 A target is prepared in a folder of its own, where its inputs become files. Modules are imported while a target is
 prepared and no earlier, so that whoever prepares it can instrument them first.
@@ -7,7 +7,6 @@ prepared and no earlier, so that whoever prepares it can instrument them first.
 from __future__ import annotations
 
 import gzip
-import json
 import random
 import sys
 import warnings
@@ -69,13 +68,11 @@ ENCODINGS = (None, "utf-8", "latin-1", "utf-16", "cp1252", "utf-32", "utf-7", "i
 TEXT_WORDS = (b'"', b'""', b"\r\n", b"\n", b"\r", b"\0", b"NA", b"1e999", b"-inf", b"\xef\xbb\xbf", b"\xff\xfe", b"nan")
 
 
-def _records(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
+def _records(_: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
     import io
 
     from slabsvm.files.records import Records
     from slabsvm.tables.cells import TableError
-
-    del folder
 
     def read(content: bytes) -> None:
         (separator, encoding, header), text = drawn(content, (",", ";", "\t", "a"), ENCODINGS, (True, False))
@@ -177,78 +174,6 @@ SVMLIGHT = (
     b"1,2 1:0.5\n",
 )
 
-# The Letter file, and journals
-
-
-def _letters(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
-    from slabsvm_reproduction.letter.data import DataError, load_letters, original_bytes, parse_letters
-
-    file = folder / "letter-recognition.data"
-
-    def read(content: bytes) -> None:
-        (way,), text = drawn(content, ("file", "bytes", "download", "bytes"))
-        if way == "file":
-            file.write_bytes(text)
-            load_letters(file)
-        else:
-            parse_letters(original_bytes(text) if way == "download" else text, origin="it")
-
-    return read, (DataError,)
-
-
-def _letter_seeds(folder: Path) -> list[bytes]:
-    import zipfile
-
-    rows = b"T,2,8,3,5,1,8,13,0,6,6,10,8,0,8,0,8\nI,5,12,3,7,2,10,5,5,4,13,3,9,2,8,4,10\n"
-    with zipfile.ZipFile(folder / "letter.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("letter-recognition.data", rows)
-    return [b"\0" + rows, b"\1" + rows.replace(b"\n", b"\r\n"), b"\2" + (folder / "letter.zip").read_bytes()]
-
-
-def _journals(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
-    from dataclasses import make_dataclass
-
-    from slabsvm_reproduction.run.journal import Journal, line_of
-    from slabsvm_reproduction.run.protocol import known_records
-    from slabsvm_reproduction.voc.feature_store import FeatureStore
-
-    cells = [make_dataclass("Cell", ("name", "seed"), frozen=True)("a", seed) for seed in range(3)]
-    store = FeatureStore(folder, (3, 2))
-    store.prepare()
-
-    def sealed(line: bytes) -> bytes:
-        """Return a record with its check sum, as whoever wants to be believed would write it."""
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            return line + b"\n"
-        return line_of(record) if isinstance(record, dict) else line + b"\n"
-
-    def read(content: bytes) -> None:
-        (is_sealed,), text = drawn(content, (False, True))
-        lines = b"".join(map(sealed, text.split(b"\n"))) if is_sealed else text
-        store.journal.path.write_bytes(lines)
-        journal = Journal(store.journal.path)
-        records, broken = list(journal.records()), journal.broken()
-        assert all(isinstance(record, dict) for record in records)
-        assert len(records) + len(broken) == sum(bool(line.strip()) for line in lines.split(b"\n"))
-        known_records(journal.path, cells)
-        if b"rows" in lines:
-            assert set(store.missing()) <= {0, 1, 2}
-
-    return read, ()
-
-
-def _journal_seeds(folder: Path) -> list[bytes]:
-    del folder
-    records = (
-        {"name": "a", "seed": 1, "mcc": 0.5},
-        {"rows": [0, 1, 2], "crc32": [0, 1, 2]},
-    )
-    text = b"\n".join(json.dumps(record).encode() for record in records)
-    return [b"\1" + text, b"\0" + text, b'\0{"checksum": 2745614147}\n{"a": 1, "checksum": 1']
-
-
 # Annotations of VOC
 
 OBJECT = (
@@ -285,8 +210,7 @@ def _annotations(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
     return read, (DataError,)
 
 
-def _voc_seeds(folder: Path) -> list[bytes]:
-    del folder
+def _voc_seeds(_: Path) -> list[bytes]:
     size = "<height>8</height><depth>3</depth>"
     texts = [ANNOTATION.format(OBJECT.format(*values), size) for values in (("cat", 1, 4), ("dog", 4, 1), ("", 0, 99))]
     return [
@@ -338,42 +262,28 @@ def changed_parquet(content: bytes, most: int, seed: int) -> bytes:
     return before + footer + len(footer).to_bytes(4, "little") + b"PAR1"
 
 
-def changed_words(known: tuple[bytes, ...]) -> Any:
-    """Return a change of lines of words: one is added, removed, moved, exchanged for a known one or changed itself."""
-
-    def change(content: bytes, most: int, seed: int) -> bytes:
-        rng = random.Random(seed)
-        line = content.split(b"\n") if content else []
-        for _ in range(rng.randint(1, 3)):
-            place = rng.randint(0, len(line))
-            kind = rng.randrange(8)
-            if kind < 3 or place == len(line):
-                line.insert(place, rng.choice(known))
-            elif kind < 5:
-                line[place] = rng.choice(known)
-            elif kind == 5:
-                del line[place]
-            elif kind == 6:
-                line.insert(rng.randrange(len(line)), line.pop(place))
-            else:
-                line[place] = blindly(line[place], 40).replace(b"\n", b"")
-        return b"\n".join(line)[:most]
-
-    return change
+def changed_command(content: bytes, most: int, seed: int) -> bytes:
+    """Change lines of words: one is added, removed, moved, exchanged for a known one or changed itself."""
+    rng = random.Random(seed)
+    line = content.split(b"\n") if content else []
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randint(0, len(line))
+        kind = rng.randrange(8)
+        if kind < 3 or place == len(line):
+            line.insert(place, rng.choice(commands.WORDS))
+        elif kind < 5:
+            line[place] = rng.choice(commands.WORDS)
+        elif kind == 5:
+            del line[place]
+        elif kind == 6:
+            line.insert(rng.randrange(len(line)), line.pop(place))
+        else:
+            line[place] = blindly(line[place], 40).replace(b"\n", b"")
+    return b"\n".join(line)[:most]
 
 
 READERS: tuple[Reader, ...] = (
     Reader("annotations", ("slabsvm_reproduction.voc.annotation",), _annotations, _voc_seeds, VOC_WORDS),
-    Reader(
-        "journals",
-        ("slabsvm_reproduction.run.journal", "slabsvm_reproduction.run.protocol"),
-        _journals,
-        _journal_seeds,
-        (b'"checksum"', b'"rows"', b'"crc32"', b"1e999", b"NaN", b"[[", b"9" * 40),
-    ),
-    Reader(
-        "letters", ("slabsvm_reproduction.letter.data",), _letters, _letter_seeds, (b",", b"15", b"PK\1\2"), None, 8192
-    ),
     Reader("records", ("slabsvm.files.records",), _records, _text_seeds(3), TEXT_WORDS),
     Reader("texts", ("slabsvm.files.tables", "slabsvm.tables.encoder"), _texts, _text_seeds(6), TEXT_WORDS, None, 1024),
     Reader(
@@ -410,8 +320,5 @@ READERS: tuple[Reader, ...] = (
         "jsonl", ("slabsvm.files.tables",), _table_file("table.jsonl"), lambda _: JSON_LINES, (b'"a":', b"null", b"[]")
     ),
     Reader("models", models.MODULES, models.prepare, models.seeds, (), changed_model, 2**18),
-    Reader(
-        "command lines", commands.MODULES, commands.lines, commands.line_seeds, (), changed_words(commands.WORDS), 400
-    ),
-    Reader("commands", commands.MODULES, commands.whole, commands.line_seeds, (), changed_words(commands.WORDS), 400),
+    Reader("commands", commands.MODULES, commands.whole, commands.line_seeds, (), changed_command, 400),
 )

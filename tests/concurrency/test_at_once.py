@@ -47,10 +47,9 @@ def outcomes_by_two_threads(names: list[str], seed: int) -> dict[str, str]:
 def test_models_in_forked_processes_are_what_they_are_alone(alone):
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("no processes are made by fork here")
-    names = list(many.FEW)
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as processes:
-        found = list(processes.map(outcomes_by_two_threads, [names] * 2, [0] * 2, timeout=120))
-    assert found == [outcomes_by_two_threads(names, 0)] * 2 == [{name: alone[name] for name in names}] * 2
+        found = list(processes.map(outcomes_by_two_threads, [NAMES] * 2, [0] * 2, timeout=120))
+    assert found == [outcomes_by_two_threads(NAMES, 0)] * 2 == [alone] * 2
 
 
 FORKED = """

@@ -27,19 +27,19 @@ def ends():
     except SystemExit as end:
         return int(end.code)
 
-(law,) = [law for law in laws.LAWS if law.state.__name__ == "test_no_layout_of_a_dense_table_changes_a_bit"]
-assert {law.state.__name__ for law in laws.LAWS} == set(laws.FAULTS)
+(law,) = [law for law in laws.LAWS if law.name == "no layout of a dense table changes a bit"]
+assert {law.name for law in laws.LAWS} == set(laws.FAULTS)
 # What a fault changes may have moved.
 for fault in set(laws.FAULTS.values()):
     with fault():
         pass
-plant = laws.FAULTS[law.state.__name__]
+plant = laws.FAULTS[law.name]
 print("found after", laws.planted(law, 0))
 sys.argv = ["laws.py", "--only", law.name, "--minutes", "0.001", "--output", sys.argv[2]]
 print("lawful", ends())
 with plant():
     print("broken", ends())
-laws.FAULTS[law.state.__name__] = stumbling
+laws.FAULTS[law.name] = stumbling
 print("stumbled", laws.planted(law, 0))
 print("unnoticed", ends())
 """

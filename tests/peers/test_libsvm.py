@@ -5,11 +5,12 @@ heart_scale, which comes with libsvm's source and not with this one, is used whe
 
 import os
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris, load_svmlight_file, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_svmlight_file, load_wine
 from sklearn.preprocessing import MinMaxScaler
 
 import libsvm
@@ -18,7 +19,11 @@ from slabsvm import OneClassSVM
 # nu = .9 leaves most rows outside, of which models warn; with training calibration that is asked for.
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.FitWarning")]
 DATA = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "heart_scale": None}
+MORE = {"diabetes": load_diabetes, "digits": lambda: load_digits(n_class=4)}
 NUS = (0.05, 0.1, 0.5, 0.9)
+MORE_NUS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
+# In units of 1 / n_features.
+GAMMAS = (0.01, 0.1, 1.0, 10.0)
 # libsvm's default, and one that leaves its kernel values in float32 as what limits it.
 TOLERANCES = (1e-3, 1e-8)
 
@@ -26,7 +31,7 @@ TOLERANCES = (1e-3, 1e-8)
 @cache
 def rows(name):
     if name != "heart_scale":
-        return MinMaxScaler((-1, 1)).fit_transform(DATA[name]().data[:270])
+        return MinMaxScaler((-1, 1)).fit_transform((DATA | MORE)[name]().data[:270])
     file = Path(os.environ.get("SLABSVM_DATA", ""), "heart_scale")
     if not file.is_file():
         pytest.skip("SLABSVM_DATA names no folder with libsvm's heart_scale")
@@ -54,6 +59,23 @@ def test_objective_and_offset_are_libsvms(name, kernel, slab):
         for nu in NUS:
             for tol in TOLERANCES:
                 agree(K, X, kernel, gamma, nu, tol=tol, slab=slab)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slab", [False, True], ids=["one-class SVM", "slab"])
+@pytest.mark.parametrize("kernel", [*libsvm.KERNELS, *libsvm.MATRICES])
+@pytest.mark.parametrize("name", [*DATA, *MORE])
+def test_objective_and_offset_are_libsvms_on_a_grid(name, kernel, slab):
+    # Additive kernels take no signs, and rows around the origin have w = 0 under a linear one.
+    X = rows(name) if kernel in ("rbf", "poly") else MinMaxScaler(clip=True).fit_transform(rows(name))
+    for gamma in GAMMAS if kernel in ("rbf", "poly") else (1.0,):
+        if kernel in libsvm.MATRICES:
+            K = libsvm.matrix(kernel, X)
+            problem = (K, K, "precomputed", gamma)
+        else:
+            problem = (libsvm.KERNELS[kernel](X, X, gamma / X.shape[1]), X, kernel, gamma / X.shape[1])
+        for nu, tol in product(MORE_NUS, (1e-3, 1e-5)):
+            agree(*problem, nu, tol=tol, slab=slab)
 
 
 @pytest.mark.parametrize("kernel", libsvm.MATRICES)
