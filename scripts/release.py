@@ -1,4 +1,4 @@
-"""Build a release twice, from two clean exports of one commit, compare them bit for bit, and write what goes with it.
+"""Build a release twice, from two clean exports of one commit, compare them bit for bit, and write it with its sums.
 
 The second build has another folder, umask, time zone, language and order of hashes; a wheel that is built of the source
 must be the same, too (docs/developers/releases.md). The wheel of slabsvm is for this Python on systems like this one.
@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dependencies import FOLDERS, ROOT, bill_of_materials
-
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = (ROOT, ROOT / "reproduction")
 # What must not show in a file, each time another.
 SURROUNDINGS = (
     {"umask": 0o022, "TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
@@ -56,12 +56,6 @@ def main() -> int:
     asked.output.mkdir(parents=True, exist_ok=True)
     for name, content in one.items():
         (asked.output / name).write_bytes(content)
-    for project in FOLDERS:
-        distribution = "slabsvm" if project == ROOT else "slabsvm_reproduction"
-        wheel = next(name for name in one if name.startswith(f"{distribution}-") and name.endswith(".whl"))
-        bill = f"{'-'.join(wheel.split('-')[:2])}.cdx.json"
-        one[bill] = bill_of_materials(project, asked.output / wheel, epoch).encode()
-        (asked.output / bill).write_bytes(one[bill])
     sums = [f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(one.items())]
     (asked.output / "SHA256SUMS").write_text("\n".join(sums) + "\n", encoding="utf-8")
     print(f"{commit} was built twice, bit for bit the same. In {asked.output}:", *sums, sep="\n")

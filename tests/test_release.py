@@ -1,6 +1,5 @@
-"""What is released holds nothing that should not be there, and says what it brings. `scripts/release` builds twice."""
+"""What is released holds nothing that should not be there. `scripts/release` builds it twice."""
 
-import json
 import subprocess
 import sys
 import tomllib
@@ -61,46 +60,3 @@ def test_every_dependency_has_a_lower_and_an_upper_bound(name):
     for requirement in map(Requirement, stated):
         if requirement.name != "slabsvm":
             assert {bound.operator for bound in requirement.specifier} == {">=", "<"}, str(requirement)
-
-
-@pytest.fixture(name="dependencies")
-def script_that_can_be_imported(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    monkeypatch.delitem(sys.modules, "dependencies", raising=False)
-    import dependencies
-
-    yield dependencies
-    del sys.modules["dependencies"]
-
-
-@pytest.mark.slow
-@by_project
-def test_the_bill_of_materials_lists_what_is_asked_for_and_what_that_needs(dependencies, name, tmp_path):
-    folder, wheel = PROJECTS[name], tmp_path / f"{name}-0.1-py3-none-any.whl"
-    wheel.write_bytes(b"a wheel")
-    text = dependencies.bill_of_materials(folder, wheel, 1_700_000_000)
-    assert text == dependencies.bill_of_materials(folder, wheel, 1_700_000_000)
-    bill = json.loads(text)
-    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
-    assert bill["metadata"]["timestamp"] == "2023-11-14T22:13:20Z"
-    listed = {component["name"]: component for component in bill["components"]}
-    properties = [(one["name"], each) for one in bill["components"] for each in one["properties"]]
-    bounds = {name: each["value"] for name, each in properties if each["name"] == "slabsvm:bounds"}
-    assert bounds == {need.name.lower(): str(need.specifier) for _, need in dependencies.expanded(folder)}
-    # What NumPy is needed for is needed always; what an extra brings, by the extra, with all below it.
-    assert listed["numpy"]["scope"] == listed["joblib"]["scope"] == "required"
-    assert listed["pillow"]["scope"] == ("optional" if name == "slabsvm" else "required")
-    assert "pytest" not in listed
-    references = [bill["metadata"]["component"]["bom-ref"], *(one["bom-ref"] for one in bill["components"])]
-    assert [one["ref"] for one in bill["dependencies"]] == references
-    assert {needed for one in bill["dependencies"] for needed in one["dependsOn"]} == set(references[1:])
-
-
-@pytest.mark.slow
-def test_an_audit_asks_for_every_library_and_takes_no_silence_for_good_news(dependencies):
-    command = [sys.executable, ROOT / "scripts" / "dependencies.py"]
-    listed = subprocess.check_output(command, text=True).splitlines()
-    needed = {one.name: one.version for folder in PROJECTS.values() for one in dependencies.components(folder)}
-    assert listed == sorted(f"{name}=={version}" for name, version in needed.items())
-    # Without it pip-audit passes over a library that it could not ask for.
-    assert "pip-audit --strict " in (ROOT / "scripts" / "audit").read_text(encoding="utf-8")
