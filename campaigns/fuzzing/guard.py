@@ -75,7 +75,7 @@ class Guard:
         elif event == "exec" and not os.path.isfile(arguments[0].co_filename):
             # A module makes its named tuples and dataclasses of texts.
             callers = (frame.f_code for frame, _ in traceback.walk_stack(sys._getframe()))
-            if not any(code.co_filename == "<frozen importlib._bootstrap>" for code in callers):
+            if ("_find_and_load", "<frozen importlib._bootstrap>") not in ((c.co_name, c.co_filename) for c in callers):
                 self._refuse(f"exec of {arguments[0]!r:.200}")
 
     def _require_inside(self, event: str, path: Any) -> None:

@@ -64,8 +64,10 @@ class Tried:
 
 def fuzz(reader: Reader, folder: Path, seconds: int) -> None:
     """Give a target inputs for a time; what it raises is kept, and does not end the run."""
-    import atheris
-
+    try:
+        import atheris
+    except ImportError as error:
+        sys.exit(f"Fuzzing needs Atheris. Install it with: pip install '.[campaigns]' ({error})")
     corpus = folder / "corpus"
     for made in (corpus, folder / "faults"):
         made.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "chi2"])
-@pytest.mark.parametrize("n_samples", [20, 300, 1000])
+@pytest.mark.parametrize("n_samples", [20, 300, 1000, 2500])
 def test_a_fit_takes_no_more_steps_than_max_iter(kernel, n_samples):
     random = np.random.default_rng(0)
     centres = random.normal(0.0, 3.0, (10, 8))

@@ -13,11 +13,11 @@
 //
 // With scores s = K beta + c, each sample has a state:
 //
-//      2  at u_1, below the lower plane          s <= rho_1
+//      2  at u_1, below the lower plane            s <= rho_1
 //      1  free on the lower plane                  s  = rho_1
 //      0  without a multiplier, between        rho_1 <= s <= rho_2
 //     -1  free on the upper plane                  s  = rho_2
-//     -2  at -u_2, above the upper plane         s >= rho_2
+//     -2  at -u_2, above the upper plane           s >= rho_2
 //
 // Of merged planes 1 and -1 are the same, and 0 does not occur. Where states are known, beta and rho are one linear
 // solve; what is wrong with the result says which states to change.

@@ -57,10 +57,9 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
 
 
 def framed(rows: Any, like: Any, names: Any = None, *, indexed: bool = False) -> Any:
-    """Return rows as a frame of the kind of `like`, with its names of columns if no others are given; or as they are,
-    where that is no frame.
+    """Return rows as a frame of the kind of `like`, pandas' or polars'; as they are if `like` is no frame.
 
-    indexed says whether they are the rows of `like`, and have its index.
+    Without names the columns have those of `like`. indexed says that they are its rows, and have its index.
     """
     if not hasattr(like, "columns"):
         return rows

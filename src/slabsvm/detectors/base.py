@@ -347,7 +347,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         return self.calibration == "auto" and not out.any()
 
     def _threshold(self, calibration: Calibration, scores: FloatArray, nu: float) -> float:
-        """Return the nu-quantile of scores, (p,). Ties are on it if calibration="training", else above it."""
+        """Return the nu-quantile of scores, (p,): one of them under training planes, else amid two, or below ties."""
         if self.calibration == "training":
             return weighted_quantile(scores, calibration.masses, nu)
         return calibration.quantile(scores, nu)

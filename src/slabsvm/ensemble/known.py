@@ -1,10 +1,10 @@
 """A few known outliers: a classifier separates them from the positives, as one term of `AutoDetector`'s score.
 
 The classifier learns all known outliers, and in each of ten or twenty folds all positives but the fold's: what it says
-of these is their left-out score, since each meets the same outliers as new positives will. So positives alone decide
-what is usual, and the recall of new ones is kept. The classifier takes the features alone. What neighbours say of a
-training row without itself is not quite what they say of a new row, and trees see that: with ten outliers at +.7 in
-three features they accepted .615 of new positives for .9. docs/results/known-outliers.md has the measurements.
+of the fold's is their left-out score, since each meets the same outliers as new positives will. So positives alone
+decide what is usual, and the recall of new ones is kept. The classifier takes the features alone. What neighbours say
+of a training row without itself is not quite what they say of a new row, and trees see that: with ten outliers at +.7
+in three features they accepted .615 of new positives for .9. docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations

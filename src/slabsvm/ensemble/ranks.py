@@ -168,8 +168,8 @@ class Surprise:
     unit: float
 
     @classmethod
-    def of(cls, readings: FloatArray, masses: FloatArray, worth: float, *, least: float = 0.0) -> Surprise:
-        """Return it for training rows of these masses, worth `worth` rows in all, in a unit of least."""
+    def of(cls, readings: FloatArray, masses: FloatArray, effective_size: float, *, least: float = 0.0) -> Surprise:
+        """Return it for training rows of these masses, with this effective size, in a unit of least."""
         order = np.argsort(readings, kind="stable")
         ordered = readings[order]
         rows = np.concatenate([[0.0], np.cumsum(masses[order][::-1])])
@@ -178,7 +178,7 @@ class Surprise:
         unit = float(np.mean(ordered[-n_high:] - ordered[-n_high]))
         # Tails are no shorter than this share of the readings.
         least = max(least, 1e-6 * float(np.abs(ordered).max()), float(np.finfo(np.float32).tiny))
-        return cls(ordered, rows * (worth / rows[-1]), max(unit, least))
+        return cls(ordered, rows * (effective_size / rows[-1]), max(unit, least))
 
     def __call__(self, readings: FloatArray) -> FloatArray:
         """Return the surprise of new rows' readings, (n,), each as one more row."""

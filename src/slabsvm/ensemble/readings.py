@@ -77,8 +77,8 @@ class View:
         unit = float(np.finfo(np.float32).tiny) if scaling is None else share
         least = max(share * float(local.mean()), unit)
         readings = _readings(found, around, own, least)
-        worth = training.calibration(training.weights > 0).effective_size
-        surprises = [Surprise.of(reading, masses, worth, least=unit) for reading in readings.T]
+        size = training.calibration(training.weights > 0).effective_size
+        surprises = [Surprise.of(reading, masses, size, least=unit) for reading in readings.T]
         own_surprises = [one.of_learned(reading) for one, reading in zip(surprises, readings.T, strict=True)]
         return cls(scaling, nearest, local, least, surprises), np.column_stack(own_surprises) @ WEIGHTS / WEIGHTS.sum()
 

@@ -80,7 +80,7 @@ class KernelModel(Model):
     """What a detector of a kernel is once it is fitted."""
 
     kernel: Kernel | None  # None for a precomputed one
-    squared_length: float | None  # k(x, x), where all samples share it
+    squared_length: float | None  # k(x, x) of a sample: of all, where the kernel is precomputed
     expansion: Expansion | WeightVector  # sums of kernel values that a row's score is made of
 
     def squared_lengths(self, X: Any) -> FloatArray:

@@ -1,7 +1,7 @@
 """The warnings of a fit, each as its text, or an empty one where nothing is wrong.
 
-A solver that stopped early, or that met tol without telling samples apart, has scikit-learn's ConvergenceWarning. The
-others are a FitWarning:
+A solver that stopped early, or that met tol without telling samples apart, has scikit-learn's ConvergenceWarning. All
+other warnings are a FitWarning:
 
 - Few distinct rows, or groups, set the threshold.
 - w is 0, or the planes are one, or they reject the rows that were learned.
@@ -86,13 +86,13 @@ def few_distinct_warning(n_distinct: int, n_rows: int, n_rejected: int, alpha: f
 
 
 def uneven_weights_warning(weights: FloatArray, nominal: float) -> str:
-    """Return the warning where rows of these weights are too few by what they are worth, or nothing."""
+    """Return the warning where rows of these weights have too small an effective size, or nothing."""
     kept = weights[weights > 0]
-    worth = effective(kept / kept.sum())
+    size = effective(kept / kept.sum())
     return _too_few(
-        worth,
+        size,
         nominal,
-        f"{len(kept)} samples of weights as uneven as these are worth {worth:.3g} of equal weights, "
+        f"{len(kept)} samples of weights as uneven as these are worth {size:.3g} of equal weights, "
         "(sum w)^2 / sum w^2, which are few",
         "Give weights that differ less, or samples that are worth {least} or more.",
     )

@@ -38,7 +38,8 @@ from slabsvm.svm.working_set import NEARLY_ALL, NEWCOMERS, KernelCache, WorkingS
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of `slabsvm.svm.loop`. Half or twice of one changes the time of fits by less than 15 %, if not said.
+    """Numbers of `slabsvm.svm.loop`. Half or twice of one changes the time of fits by less than 15 %, unless its
+    line has a figure.
 
     Attributes
     ----------
