@@ -77,6 +77,11 @@ FITS = [
         for data in ("normal 8", "clusters 8")
         for m in SMALL
     ),
+    *(
+        Fit(f"{name}, few features", f"normal {d}", 1_000, plane, gamma="neighbours")
+        for d in (1, 2)
+        for name, plane in (("one plane", {"epsilon": 0.0}), ("slab", {}))
+    ),
     Fit("one plane", "clouds 16", 20_000, ONE_PLANE, "peer >= 10"),
     Fit("slab", "clouds 16", 20_000, SLAB, "peer >= 2"),
     Fit("one plane", "clouds 784", 10_000, ONE_PLANE),
