@@ -286,7 +286,8 @@ def test_rows_that_are_one_point_hand_on_what_leaves(epsilon):
     X[0] = 1.0
     solution, found = left_out(one_class_slab(np.ones(600), 0.1, 0.01, epsilon), problems.rbf(1.0)(X, X))
     assert solution.status is Status.CONVERGED
-    assert found.counts["factors"] < 100
+    # Rows that do not hand on what they have take a factor each, or several.
+    assert found.counts["factors"] < 600 / 2
     # Where the gap that is left is a bit more than rounding, a refit finds next to nothing to do.
     assert found.counts["refit_steps"] <= 2 * 600
 

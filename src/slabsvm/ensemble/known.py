@@ -274,7 +274,13 @@ def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]
     from sklearn import config_context
     from sklearn.tree import ExtraTreeRegressor
 
-    rows = sp.csc_array(rows) if sp.issparse(rows) else np.ascontiguousarray(rows)
+    if sp.issparse(rows):
+        columns = sp.csc_array(rows)
+        # Trees take indices of 32 bits alone, and SciPy before 1.15 makes others.
+        places = (columns.indices.astype(np.int32), columns.indptr.astype(np.int32))
+        rows = sp.csc_array((columns.data, *places), shape=columns.shape)
+    else:
+        rows = np.ascontiguousarray(rows)
     is_positive = (y == 1).astype(np.float64)[:, None]
     with config_context(skip_parameter_validation=True, assume_finite=True):
         return [

@@ -371,6 +371,8 @@ def _surprise(found: ranks.Surprise, reading: Any) -> Any:
 def _mean_of_nearest(of: neighbours.Nearest, rows: _Tensor, most: int) -> Callable[..., Any]:
     """Return what gives the mean over rows' k nearest, (n,), k <= most, of distances or of values of samples, (m,)."""
     graph, samples = rows.graph, dense(of.samples)
+    # Of no rows TopK ends the process in onnxruntime before 1.31: a sample is one more row.
+    rows = _operator("Concat", axis=0)(rows, samples[:1].astype(np.float64))
     kernel, count = named.RBF.at(1.0, samples, np.ones(len(samples))), np.array([min(most, len(samples))])
     _, near = graph.nodes("TopK", -_exponents(kernel, samples, rows), count, count=2, axis=1, largest=0)
     apart = _operator("ReduceSumSquare", 2, keepdims=0)(_operator("Unsqueeze", 1)(rows) - _take(samples, near))
@@ -380,7 +382,8 @@ def _mean_of_nearest(of: neighbours.Nearest, rows: _Tensor, most: int) -> Callab
 
     def mean(k: int, values: FloatArray | None = None) -> Any:
         taken = np.minimum(passed, float(k)) - np.minimum(passed - copies, float(k))
-        return _row_sums((distances if values is None else _take(values, own)) * taken) / _row_sums(taken)
+        found = _row_sums((distances if values is None else _take(values, own)) * taken) / _row_sums(taken)
+        return _operator("Slice")(found, np.array([0]), np.array([-1]))
 
     return mean
 

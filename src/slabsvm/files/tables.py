@@ -430,6 +430,8 @@ def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
                 continue
             if not isinstance(row, dict):
                 raise TableError(f'line {number:,} is no object of JSON, such as {{"a": 1}}. Mend it')
+            if b"\\u" in line and _holds_half_a_letter(row):
+                raise TableError(f"line {number:,} holds half of a letter, as where a text was cut. Mend it")
             rows.append(row)
             names |= dict.fromkeys(row)
             if len(rows) == height:
@@ -439,12 +441,18 @@ def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
         yield _of_objects(rows, names, how)
 
 
+def _holds_half_a_letter(row: dict[str, Any]) -> bool:
+    """Return whether a row has a text that cannot be written: an escape of JSON may be half of a letter."""
+    try:
+        "".join(map(str, (*row, *row.values()))).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def _of_objects(rows: list[dict[str, Any]], names: Collection[str], how: Reading) -> Any:
     """Return a table of objects of JSON, some of which lack columns."""
-    try:
-        table = _pandas().DataFrame.from_records(rows).reindex(columns=list(names))
-    except UnicodeEncodeError as error:
-        raise TableError("a text holds half of a letter, as where it was cut. Mend it") from error
+    table = _pandas().DataFrame.from_records(rows).reindex(columns=list(names))
     for name, cells in table.items():
         # Whole numbers beside gaps have become floats, which long ones do not survive.
         if cells.dtype.kind == "f" and (cells.abs() >= MOST_WHOLE).any():
