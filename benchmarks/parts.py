@@ -91,5 +91,5 @@ def row(record: Record) -> str:
 
 
 if __name__ == "__main__":
-    table = Table("part | size | time | limits | peer / ours", row, "llrrr")
+    table = Table("part | size | time | kernel values | peer / ours", row, "llrrr")
     Benchmark(__file__, __doc__, cases, tables(table), keys=("part",)).main()
