@@ -19,7 +19,7 @@ from slabsvm.data.passes import Local, scored
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.ensemble.known import OutlierClassifier, drawn_of_units, joined, labelled, left_out, n_folds, share_of
 from slabsvm.ensemble.ranks import Surprise
-from slabsvm.ensemble.readings import Combination, CombinedModel, Known, learned_views, n_views, no_less
+from slabsvm.ensemble.readings import LEAST_SURPRISE, Combination, CombinedModel, Known, learned_views, n_views
 from slabsvm.ensemble.scales import are_counts
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import rounding_of
@@ -400,7 +400,7 @@ class AutoDetector(Detector):
         )
         surprise = Surprise.of(-scores, masses, training.calibration(training.weights > 0).effective_size)
         share = share_of(training.outliers.shape[0])
-        return Known(classifier, surprise, share), no_less(surprise.of_learned(-scores))
+        return Known(classifier, surprise, share), np.maximum(surprise.of_learned(-scores), LEAST_SURPRISE)
 
     def _diagnosis(self) -> str:
         if self.model_.one_point:

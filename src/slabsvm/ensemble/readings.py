@@ -129,17 +129,12 @@ class Known:
 
     def surprise_of(self, rows: Any) -> FloatArray:
         """Return the surprise of how unsure the classifier is that rows are no outliers, (n,)."""
-        return no_less(self.surprise(-self.classifier.score_samples(rows)))
+        return np.maximum(self.surprise(-self.classifier.score_samples(rows)), LEAST_SURPRISE)
 
     def explanation(self, rows: Any) -> Explanation:
         """Return what each feature adds to minus the surprise."""
         found = self.classifier.explanation(rows)
-        return found.carried_over(-no_less(self.surprise(-found.decisions)), -LEAST_SURPRISE)
-
-
-def no_less(surprise: FloatArray) -> FloatArray:
-    """Return surprises of a classifier, as far as they count."""
-    return np.maximum(surprise, LEAST_SURPRISE)
+        return found.carried_over(-np.maximum(self.surprise(-found.decisions), LEAST_SURPRISE), -LEAST_SURPRISE)
 
 
 @dataclass(frozen=True)

@@ -109,36 +109,26 @@ def distances_without_own(scaling: Any, training: Training, near: IndexArray) ->
     X = training.samples.astype(np.float64, copy=False)
     weights = masses_of(training)
     leaves = weights / training.n_copies
-    kind = _Standardised if isinstance(scaling, StandardScaler) else _Ranked
-    view = kind(X, weights, leaves)
+    unit = _deviations(X, weights, leaves)
+    ranked = None if isinstance(scaling, StandardScaler) else _Ranked(X, weights, leaves, unit)
     squares = np.empty(near.shape)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         for rows in pieces(len(near), 8 * X.shape[1] * near.shape[1], STEP_BYTES):
-            apart = np.clip(view.apart(rows, near[rows]), -FARTHEST, FARTHEST)
+            some = near[rows]
+            apart = (X[rows, None] - X[some]) / unit[rows, None] if ranked is None else ranked.apart(rows, some)
+            apart = np.clip(apart, -FARTHEST, FARTHEST)
             squares[rows] = np.einsum("ijk,ijk->ij", apart, apart)
     return np.minimum(np.sqrt(squares), FARTHEST)
 
 
-class _Standardised:
-    """Features over the standard deviations of all rows but one copy of each."""
-
-    def __init__(self, X: FloatArray, weights: FloatArray, leaves: FloatArray) -> None:
-        self.X, self.unit = X, _deviations(X, weights, leaves)
-
-    def apart(self, rows: slice, near: IndexArray) -> FloatArray:
-        """Return the differences of some samples from others, (r, k, d)."""
-        return np.asarray((self.X[rows, None] - self.X[near]) / self.unit[rows, None])
-
-
 class _Ranked:
-    """Normal scores by the ranks of all rows but one copy of each."""
+    """Normal scores by the ranks of all rows but one copy of each; the unit is their standard deviations, (m, d)."""
 
-    def __init__(self, X: FloatArray, weights: FloatArray, leaves: FloatArray) -> None:
+    def __init__(self, X: FloatArray, weights: FloatArray, leaves: FloatArray, unit: FloatArray) -> None:
         self.X, self.leaves, self.total = X, leaves, weights.sum()
         self.rest = np.maximum(self.total - leaves, LEAST_REST * self.total)
         # Twice the weight below each value, and once that of those which are equal.
         self.masses, self.own = np.empty(X.shape), np.empty(X.shape)
-        unit = _deviations(X, weights, leaves)
         for j, column in enumerate(X.T):
             values, place = np.unique(column, return_inverse=True)
             place = place.ravel()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -366,12 +367,8 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    opened: AbstractContextManager[BinaryIO]
-    if path == STANDARD:
-        opened = nullcontext(sys.stdin.buffer)
-    else:
-        compressed = path.suffix.lower() == ".gz"
-        opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")
+    opener: Any = gzip.GzipFile if path.suffix.lower() == ".gz" else Path.open
+    opened = nullcontext(sys.stdin.buffer) if path == STANDARD else opener(path, "rb")
     # A disk that fails while a piece is read names no file, and a result is being written to another.
     with opened as file, named_errors(path):
         try:
@@ -430,7 +427,8 @@ def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
                 continue
             if not isinstance(row, dict):
                 raise TableError(f'line {number:,} is no object of JSON, such as {{"a": 1}}. Mend it')
-            if b"\\u" in line and _holds_half_a_letter(row):
+            # An escape may be half of a letter.
+            if b"\\u" in line and re.search("[\ud800-\udfff]", "".join(map(str, (*row, *row.values())))):
                 raise TableError(f"line {number:,} holds half of a letter, as where a text was cut. Mend it")
             rows.append(row)
             names |= dict.fromkeys(row)
@@ -439,15 +437,6 @@ def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
                 rows = []
     if rows:
         yield _of_objects(rows, names, how)
-
-
-def _holds_half_a_letter(row: dict[str, Any]) -> bool:
-    """Return whether a row has a text that cannot be written: an escape of JSON may be half of a letter."""
-    try:
-        "".join(map(str, (*row, *row.values()))).encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def _of_objects(rows: list[dict[str, Any]], names: Collection[str], how: Reading) -> Any:

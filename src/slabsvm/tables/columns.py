@@ -191,15 +191,9 @@ class Numbers(Column):
 def _refuse_two_percents(cells: Cells, texts: Sequence[str], cure: str, remedy: tuple[str, str] | None = None) -> None:
     """Refuse numbers beyond 1 beside percents: 6.25 may be 6.25 % or 625 %."""
     texts = [text for text in texts if "%" not in text and not is_placeholder(text)]
-    for text, number in zip(texts, read_numbers(texts, cells_form(texts)), strict=True):
+    for text, number in zip(texts, read_numbers(texts, (writing_of(texts) or Writing(PLAIN)).form), strict=True):
         if abs(number) > 1.0:
             raise cells.error(f"{shown(text)} has no percent sign, and stands among percents. {cure}", remedy=remedy)
-
-
-def cells_form(texts: Sequence[str]) -> str:
-    """Return the form of some texts of numbers."""
-    found = writing_of(texts, np.ones(len(texts), dtype=np.intp))
-    return PLAIN if found is None else found.form
 
 
 def code_of(numbers: FloatArray) -> float | None:

@@ -125,7 +125,7 @@ class Plan:
         learned = {column.name for column in self.columns}
         kinds = {one.name: one.taken_for for one in self.left_out} | self.aside
         rest = [
-            f"{shown_plainly(name)} ({kinds.get(name, 'not asked for')})" for name in self.names if name not in learned
+            f"{shown(name)[1:-1]} ({kinds.get(name, 'not asked for')})" for name in self.names if name not in learned
         ]
         n_columns = counted(len(self.names), "column")
         if not rest:
@@ -143,11 +143,6 @@ class Plan:
     def identifier(self) -> str | None:
         """Return the first column that names each row, None where there is none."""
         return next((one.name for one in self.left_out if one.taken_for == "identifier" and not one.n_missing), None)
-
-
-def shown_plainly(name: str) -> str:
-    """Return a name in one line, without quotes."""
-    return shown(name)[1:-1]
 
 
 def taken(cells: Cells, rules: Rules) -> Column | LeftOut | Undecided:

@@ -80,7 +80,7 @@ def seconds_of(values: Sequence[Any] | Letters, *, day_first: bool | None) -> Mo
         # 24-03-01 begins with its year where as many days have one year each.
         ordered = ~iso & (first > 0)
         dated = ordered & (first > 12) & (third < 32)
-        if dated[ordered].all() and _n_different(third[dated]) > _n_different(first[dated]):
+        if dated[ordered].all() and len(np.unique(third[dated])) > len(np.unique(first[dated])):
             raise AmbiguousError(values.text(int(dated.argmax())))
         day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
     # Years of two digits are from 1969 to 2068, as POSIX has it.
@@ -242,10 +242,6 @@ class Times(Column):
         done = f"{LEARNED}: {' and '.join(parts)}"
         holds = f"{_written(self.start)} to {_written(self.end)}{' UTC' if self.zoned or self.unix else ''}"
         return Described("Unix time" if self.unix else "time", holds, done)
-
-
-def _n_different(numbers: FloatArray) -> int:
-    return len(np.unique(numbers))
 
 
 def _two_readings(error: AmbiguousError, how: str) -> str:
