@@ -23,7 +23,7 @@ PACKAGE = Path(slabsvm.__file__).parent
 FLOORS = ("runtime", "core", "data", "kernels", "svm", "fitted", "detectors", "conformal")
 FLOORS += ("ensemble", "openset", "monitor", "tables", "display", "files", "command")
 # The files of the core that know of Python: where its arrays come in, and where SciPy's BLAS is found.
-BORDER = ("bindings.cpp", "bindings.h", "border.h", "fit_bindings.cpp", "lapack.cpp")
+BORDER = ("bindings.cpp", "border.h", "lapack.cpp")
 # What users import by name, and what stands above all floors.
 FRONT = {"", "__main__", "bandwidth", "metrics"}
 # A floor that is one file.

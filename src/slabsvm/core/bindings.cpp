@@ -5,26 +5,28 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <string>
 
-#include "bindings.h"
 #include "border.h"
-#include "descent.h"
+#include "fit.h"
 #include "kernels.h"
 #include "lapack.h"
-#include "loops.h"
 
 namespace nb = nanobind;
 
 namespace slabsvm {
 
+namespace {
+
+// Throw what a signal's handler raised, such as KeyboardInterrupt; called without the GIL.
 void signals_seen() {
   const nb::gil_scoped_acquire held;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
-
-namespace {
 
 // BLAS counts in int.
 constexpr Index MOST = std::numeric_limits<int>::max();
@@ -126,70 +128,121 @@ void additive_any(nb::handle indptr, nb::handle indices, nb::handle data, nb::ha
   rows(kernel, indptr, indices, data, right, out);
 }
 
-constexpr const char* DESCEND =
-    R"(Reduce the dual problem's objective over n samples until the block's gap is small enough.
+// Factors address their numbers with 32 bits: (10,000)^2 fits.
+constexpr Index MOST_SAMPLES = 10000;
+// More steps than any descent takes.
+constexpr double MOST_WORK = 1e15;
 
-Small enough is the larger of tol times the objective as it then is, and a share of the gap at the start. Each step
-moves a pair of samples of one plane, along the direction that is conjugate to the last one unless a bound cut that one
-short.
+// Look at signals, no more often than 20 times a second: to hold the GIL is to wait for other threads.
+void now_and_then() {
+  using Clock = std::chrono::steady_clock;
+  thread_local Clock::time_point last = Clock::now();
+  if (Clock::now() - last < std::chrono::milliseconds(50)) return;
+  last = Clock::now();
+  signals_seen();
+}
 
-Parameters
-----------
-gram : (n or more, padded) array of float32 or float64
-    K of the block; padded is a multiple of LANES, and the padding holds zeros.
-scores : (padded,) array of gram's dtype
-    The block's scores, less any constant; updated in place. The padding holds zeros.
-values, upper_bounds : (P, n) float64 arrays
-    The multipliers of one or two planes, updated in place, and their upper bounds.
-signs : (P,) array of gram's dtype
-objective : float
-    The dual problem's objective over all samples, at the start.
-smallest : float
-    The size that the objective is taken for when it is smaller still.
-tol, share : float
-    What to stop at, as above.
-floor : float
-    The least curvature that a step divides by.
-max_steps : int
-at_once : int
-    The steps between two looks at signals such as Ctrl-C, times n. Where a descent is cut makes no difference.
+// An array that owns its memory: one row, or so many.
+nb::object array_of(Doubles&& values, std::size_t rows = 0) {
+  auto owned = std::make_unique<Doubles>(std::move(values));
+  nb::capsule owner(owned.get(), [](void* memory) noexcept { delete static_cast<Doubles*>(memory); });
+  Doubles& kept = *owned.release();
+  if (rows == 0) return nb::cast(nb::ndarray<nb::numpy, double>(kept.data(), {kept.size()}, owner));
+  return nb::cast(nb::ndarray<nb::numpy, double>(kept.data(), {rows, kept.size() / rows}, owner));
+}
 
-Returns
--------
-steps : int
-    The steps taken.
-lowest_curvature : float
-    The least curvature of any pair met; clearly negative only if K is indefinite.
-)";
+// Whether numbers are from 0 to some most.
+bool are_within(const double* numbers, Index n, double most = std::numeric_limits<double>::max()) {
+  return std::all_of(numbers, numbers + n, [most](double number) { return number >= 0 && number <= most; });
+}
 
-constexpr const char* EXPONENTIALS = R"(Replace values, (n,) float64, none of them positive, by their exponentials.
+// Each of m samples by itself.
+Sets singles(Index m) {
+  Sets sets{std::vector<Index>(m + 1), {}, std::vector<char>(m, 1), {}};
+  std::iota(sets.begins.begin(), sets.begins.end(), Index{0});
+  sets.samples.assign(sets.begins.begin(), sets.begins.end() - 1);
+  return sets;
+}
 
-They are exact to a few units of 1's rounding; what is less than exp(-700) is 0.
-)";
+// Groups: where each begins among the samples, whose scores are asked for, and which of these leave.
+Sets sets_of(nb::handle given, Index m) {
+  if (!nb::isinstance<nb::tuple>(given)) throw nb::type_error("groups must be a tuple of begins, samples and leaves");
+  const auto groups = nb::borrow<nb::tuple>(given);
+  require(nb::len(groups) == 3, "groups must be begins, samples and leaves");
+  const auto begins = checked<Vector<const Index>>(groups[0], "begins");
+  const auto samples = checked<Vector<const Index>>(groups[1], "samples");
+  const auto leaves = checked<Vector<const bool>>(groups[2], "leaves");
+  require(length(begins) >= 1, "begins must hold where each group begins, and where the last one ends");
+  require(length(leaves) == length(samples), "leaves must be as long as samples");
+  const auto copied = [](const auto& array) { return std::vector(array.data(), array.data() + array.size()); };
+  Sets sets{copied(begins), copied(samples), {leaves.data(), leaves.data() + leaves.size()}, {}};
+  require(sets.begins.front() == 0 && sets.begins.back() == length(samples),
+          "begins must go from 0 to the number of samples");
+  require(std::is_sorted(sets.begins.begin(), sets.begins.end()), "begins must not fall");
+  for (Index sample : sets.samples)
+    require(sample >= 0 && sample < m, "samples must hold numbers from 0 to m - 1");
+  return sets;
+}
 
-constexpr const char* RBF_GRAM = R"(Write the RBF's K of rows: K_ij = exp(min(0, z_i'z_j - norms_i - norms_j)).
-
-Z : (m, d) float64
-    The rows, less their centre, times sqrt(2 gamma).
-norms : (m,) float64
-    Halves of the squared lengths of Z's rows.
-K : (m, m or more) float64
-    Out. The diagonal is of ones, and columns from m on are zeros.
-)";
-
-constexpr const char* INTERSECTION = R"(Write out[i, j] = sum_k min(x_ik, z_jk) for CSR rows x >= 0 and z >= 0.
-
-indptr, indices, data : arrays of int32 or int64, and of float32 or float64
-    The rows x.
-right : (d, n_right) of data's dtype
-    z'.
-out : (n_left, n_right) of data's dtype
-)";
-
-constexpr const char* CHI2 = R"(Write out[i, j] = sum_k 2 x_ik z_jk / (x_ik + z_jk), where 0 / 0 is 0.
-
-Arguments are those of intersection_rows.
-)";
+// Solve a dual problem, and leave samples (stays) or groups out of it: as `Wanted` says. Returned are the multipliers
+// (P, m) and scores (m,), the steps, the lowest curvature, whether the optimum was found, the left-out scores, their
+// certificate, and how many sets went which way (fit.h and left_out.h).
+nb::tuple fit_program(nb::handle K_given, nb::handle upper_bounds_given, nb::handle totals_given,
+                      nb::handle linear_given, double tol, double smallest, double floor, Index max_steps,
+                      double most_work, bool optimum, nb::handle stays_given, nb::handle groups_given) {
+  const auto K = checked<Matrix<const double>>(K_given, "K");
+  const auto upper_bounds = checked<Matrix<const double>>(upper_bounds_given, "upper_bounds");
+  const auto totals = checked<Vector<const double>>(totals_given, "totals");
+  const auto linear = checked<Vector<const double>>(linear_given, "linear");
+  const Index m = length(K), stride = length(K, 1), planes = length(upper_bounds);
+  require(m >= 1 && m <= MOST_SAMPLES, "K must have 1 to 10,000 rows");
+  require(stride >= m && stride < m + LANES && stride % LANES == 0,
+          "rows of K must be padded to the next multiple of LANES");
+  require((planes == 1 || planes == 2) && length(upper_bounds, 1) == m,
+          "upper_bounds must be (P, m), with P of 1 or 2");
+  require(length(totals) == planes, "totals must be (P,)");
+  require(length(linear) == m, "linear must be (m,)");
+  require(stays_given.is_none() || groups_given.is_none(), "give stays or groups, and not both");
+  const double limits[] = {tol, smallest, floor, most_work};
+  require(are_within(limits, 4), "tol, smallest, floor and most_work must be finite, and not negative");
+  require(are_within(upper_bounds.data(), planes * m), "upper_bounds must be finite, and not negative");
+  Problem problem{K.data(), m, stride, static_cast<int>(planes), Doubles(2 * m, 0.0), {0, 0}, linear.data()};
+  std::copy(upper_bounds.data(), upper_bounds.data() + planes * m, problem.upper_bounds.begin());
+  for (Index p = 0; p < planes; ++p) {
+    const double room = std::accumulate(upper_bounds.data() + p * m, upper_bounds.data() + (p + 1) * m, 0.0);
+    const double total = problem.totals[p] = totals.data()[p];
+    require(total > 0 && total <= room * (1.0 + 1e-9), "upper_bounds must leave room for the totals");
+  }
+  Wanted wanted{tol, smallest, floor, max_steps, std::min(most_work, MOST_WORK), optimum};
+  if (!stays_given.is_none()) {
+    const auto stays = checked<Vector<const double>>(stays_given, "stays");
+    require(length(stays) == m, "stays must be (m,)");
+    require(are_within(stays.data(), m, 1.0), "stays must be shares from 0 to 1");
+    wanted.stays.assign(stays.data(), stays.data() + m);
+    wanted.sets = singles(m);
+  }
+  if (!groups_given.is_none()) wanted.sets = sets_of(groups_given, m);
+  lapack::load();
+  Fit found;
+  {
+    nb::gil_scoped_release released;
+    found = fit(std::move(problem), wanted, now_and_then);
+  }
+  LeftOut& without = found.left_out;
+  if (!found.optimal) without.certificate = std::numeric_limits<double>::quiet_NaN();
+  nb::dict counts;
+  counts["factors"] = found.factors;
+  counts["merged"] = found.merged;
+  counts["at_once"] = without.at_once;
+  counts["handed_on"] = without.handed_on;
+  counts["stepwise"] = without.stepwise;
+  counts["again"] = without.again;
+  counts["refitted"] = without.refitted;
+  counts["refit_steps"] = found.refit_steps;
+  return nb::make_tuple(array_of(std::move(found.multipliers), planes), array_of(std::move(found.scores)), found.steps,
+                        found.lowest_curvature, found.optimal, array_of(std::move(without.scores)),
+                        without.certificate, counts);
+}
 
 void bind(nb::module_& m) {
   using namespace nb::literals;
@@ -197,18 +250,21 @@ void bind(nb::module_& m) {
   m.attr("LANES") = LANES;
   m.def("descend", &descend_any, "gram"_a, "scores"_a, "values"_a, "upper_bounds"_a, "signs"_a, "objective"_a,
         "smallest"_a, "tol"_a, "share"_a, "floor"_a, "max_steps"_a, nb::kw_only(), "at_once"_a = STEPS_AT_ONCE,
-        DESCEND);
-  m.def("exponentials", &exponentials_of, "values"_a, EXPONENTIALS);
-  m.def("rbf_gram", &rbf_gram_of, "Z"_a, "norms"_a, "K"_a, RBF_GRAM);
+        "Descend on a block, in place, as descent.h says; return the steps and the lowest curvature.");
+  m.def("fit", &fit_program, "K"_a, "upper_bounds"_a, "totals"_a, "linear"_a, nb::kw_only(), "tol"_a, "smallest"_a,
+        "floor"_a, "max_steps"_a = -1, "most_work"_a = 1e9, "optimum"_a = true, "stays"_a = nb::none(),
+        "groups"_a = nb::none(), "Solve a dual problem, and leave samples or groups out of it, as fit.h says.");
+  m.def("exponentials", &exponentials_of, "values"_a, "Replace values, none of them positive, by exponentials.");
+  m.def("rbf_gram", &rbf_gram_of, "Z"_a, "norms"_a, "K"_a, "Write the RBF's K of rows, as kernels.h says.");
   m.def("intersection_rows", &additive_any<Additive::intersection>, "indptr"_a, "indices"_a, "data"_a, "right"_a,
-        "out"_a, INTERSECTION);
-  m.def("chi2_rows", &additive_any<Additive::chi2>, "indptr"_a, "indices"_a, "data"_a, "right"_a, "out"_a, CHI2);
+        "out"_a, "Write the intersection kernel of CSR rows and right, as kernels.h says.");
+  m.def("chi2_rows", &additive_any<Additive::chi2>, "indptr"_a, "indices"_a, "data"_a, "right"_a, "out"_a,
+        "Write the chi2 kernel of CSR rows and right, as kernels.h says.");
   m.def("kth_least", &kth_least_of, "values"_a, "k"_a, "out"_a,
         "Write the k-th least of each row of values, (n, m), to out, (n,): arrays of float64.");
   m.def("instruction_sets", &available, "Return the instruction sets that this processor has, plainest first.");
   m.def("use_instructions", &use, "name"_a, "Use the loops of one instruction set; ValueError if there are none.");
   m.def("instructions", [] { return std::string(loops().name); }, "Return the instruction set whose loops are in use.");
-  bind_fit(m);
 }
 
 }  // namespace
