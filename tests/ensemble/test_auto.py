@@ -47,6 +47,8 @@ def test_a_rate_may_be_asked_for_after_the_fit():
         assert abs(rejected.mean() - alpha) < 3 * np.sqrt(alpha * (1 - alpha) / 200)
     assert model.predict([[50.0, 0.0, 0.0]], alpha=0.01)[0] == -1
     assert model.p_values([[50.0, 0.0, 0.0]])[0] == pytest.approx(1 / 201)
+    with pytest.warns(FitWarning, match=r"alpha=0.001 rejects no row: no p-value of this model is below 0.00498"):
+        assert (model.predict(new, alpha=0.001) == 1).all()
     for alpha in (0.0, 1.0, -1):
         with pytest.raises(ValueError, match="rate between 0 and 1"):
             model.predict(new, alpha=alpha)

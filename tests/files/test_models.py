@@ -44,9 +44,11 @@ from slabsvm import (
 )
 from slabsvm.files import ModelFileError, load, save
 from slabsvm.files.models import TRUSTED
+from slabsvm.metrics import label_free_score
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
 
+SCORER = "slabsvm.detectors.label_free.label_free_score"
 KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
 BY_KERNEL = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)
 ANSWERS = ("decision_function", "score_samples", "predict", "p_values", "decisions", "transform", "explain", "update")
@@ -200,9 +202,18 @@ def test_the_trusted_types_are_those_that_models_are_made_of():
         skops.io.dump(fitted(name), packed)
         found.update(skops.io.get_untrusted_types(data=packed.getvalue()))
     assert found <= set(TRUSTED)
-    # Those of other libraries may be of one of their versions.
-    assert {name for name in TRUSTED if name.startswith("slabsvm.")} <= found
+    # Those of other libraries may be of one of their versions. A search may have this scorer.
+    assert {name for name in TRUSTED if name.startswith("slabsvm.")} - {SCORER} <= found
     assert len(TRUSTED) == len(set(TRUSTED))
+
+
+def test_a_search_with_the_label_free_score_is_kept(path):
+    X = np.random.default_rng(0).normal(size=(60, 2)) @ [[1.0, 0.9], [0.0, 0.2]]
+    search = GridSearchCV(OneClassSVM(), {"gamma": [0.1, 1.0]}, scoring=label_free_score).fit(X)
+    save(search, path)
+    again = load(path)
+    assert again.scoring is label_free_score
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
 def test_every_class_is_kept():

@@ -297,7 +297,9 @@ def test_lines_of_json_may_leave_out_columns_and_keep_long_numbers(tmp_path):
     assert found["id"].tolist()[0] == 9007199254740993
     assert found["y"].tolist()[0] == "grün"
     path.write_text('{"id": 1}\n{"id": 2}\n')
-    assert whole(path, Reading(optional=["y"]))["y"].isna().all()
+    how = Reading(optional=["y"])
+    assert whole(path, how)["y"].isna().all()
+    assert how.said == ["No line has the key 'y', so all its cells are empty. Look whether it has another name."]
 
 
 @pytest.mark.parametrize(

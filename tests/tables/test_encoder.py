@@ -205,6 +205,16 @@ def test_whole_numbers_that_float64_cannot_tell_apart_are_no_quantities(what):
     assert [(one.name, one.taken_for) for one in encoder.left_out_] == [("serial", "identifier")]
 
 
+def test_categories_that_many_rows_alone_have_are_doubted():
+    # Where a tenth of the rows has one of its own, such rows set the threshold, and hide other outliers.
+    for share, doubted in ((0.02, False), (0.1, True)):
+        remarks = [f"remark {n}" if n < 300 * share else "fine" for n in range(300)]
+        table = pd.DataFrame({"a": np.random.default_rng(0).normal(size=300), "remark": remarks})
+        with warnings.catch_warnings(record=True, action="always") as warned:
+            TableEncoder().fit(table)
+        assert any("in one row only. About 10% of new rows" in str(one.message) for one in warned) == doubted
+
+
 def test_categories_with_hardly_any_rows_are_doubted():
     size = np.random.default_rng(0).normal(20, 1, 1000).round(2)
     table = pd.DataFrame({"a": np.arange(1000.0), "size": size})

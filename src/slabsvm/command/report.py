@@ -157,9 +157,13 @@ class Report:
             # Within two standard deviations of a binomial number.
             mean, spread = expected * n, 2.0 * np.sqrt(expected * (1.0 - expected) * n)
             low, high = np.floor(max(0.0, mean - spread)), np.ceil(min(float(n), mean + spread))
-            than = "more than" if rejected > high else "fewer than" if rejected < low else "as"
+            than = "more than" if rejected > high else "fewer than" if rejected < low else "as many as"
             found += f", {than} expected of good rows ({low:,.0f} to {high:,.0f})"
-        return "; ".join(filter(None, [found, self.run.beyond_phrase()])) + "."
+        from scipy.stats import poisson
+
+        # As many beyond all learned rows come by chance in one of 100 tables.
+        odd = len(self.run.learned) and poisson.sf(self.run.beyond - 1, n / (len(self.run.learned) + 1)) < 0.01
+        return ("; but " if odd else "; ").join(filter(None, [found, self.run.beyond_phrase()])) + "."
 
     def page(self, facts: Sequence[tuple[str, str]]) -> str:
         """Return the report as HTML; facts are what it is about, each with its name, the table's first."""

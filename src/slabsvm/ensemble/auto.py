@@ -226,7 +226,10 @@ class AutoDetector(Detector):
             return super().predict(X)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha!r}.")
-        return np.where(self.p_values(X) > alpha, 1, -1)
+        found, least = self.p_values(X), 1.0 / (1.0 + self.model_.calibration_effective_size)
+        if alpha < least:
+            warn(f"alpha={alpha:g} rejects no row: no p-value of this model is below {least:.3g}.", FitWarning)
+        return np.where(found > alpha, 1, -1)
 
     def p_values(self, X: Any) -> Any:
         """Return the share of training rows that are no more normal than each row, shape (n_samples,).

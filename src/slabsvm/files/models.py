@@ -35,6 +35,7 @@ TRUSTED = (
     "numpy.dtype",
     "scipy.sparse._csr.csr_array",
     "sklearn.compose._column_transformer._RemainderColsList",  # of scikit-learn 1.6, a list
+    "sklearn.model_selection._split.KFold",  # of a fitted search
     "slabsvm.conformal.detector.ConformalDetector",
     "slabsvm.conformal.p_values.Ranking",
     "slabsvm.detectors.kernel_density.Density",
@@ -42,6 +43,7 @@ TRUSTED = (
     "slabsvm.detectors.kernel_density.KernelDensityDetector",
     "slabsvm.detectors.kernel_pca.KernelPCADetector",
     "slabsvm.detectors.kernel_pca.Subspace",
+    "slabsvm.detectors.label_free.label_free_score",
     "slabsvm.detectors.one_class_svm.OneClassSVM",
     "slabsvm.detectors.slab.OneClassSlabSVM",
     "slabsvm.detectors.svdd.SVDD",
@@ -353,7 +355,8 @@ def _refuse_strange(schema: dict[str, Any]) -> None:
         # No model needs these: they take many times their bytes, or lead back to other objects.
         unused = loader in ("BytearrayNode", "CachedNode") or kind == "numpy.void"
         _must(not unused, f"{name} is a {kind}, which no model has")
-        fits = all(loader == its for start, its in loaders.items() if kind.startswith(start))
+        is_scorer = kind == "slabsvm.detectors.label_free.label_free_score" and loader == "FunctionNode"
+        fits = is_scorer or all(loader == its for start, its in loaders.items() if kind.startswith(start))
         _must(fits, f"its {SCHEMA} is damaged, or was made by hand: {name} is a {kind} by a {loader}")
         is_version = re.fullmatch(r'"[\w.+-]{1,40}"', str(node.get("content")), re.ASCII)
         _must(name != "_sklearn_version" or is_version, f"its {SCHEMA} is damaged: {name} is no version")

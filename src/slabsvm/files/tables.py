@@ -63,6 +63,7 @@ TOTALS = (
     *("total", "totals", "grand total", "grand-total", "grandtotal", "sub total", "sub-total", "subtotal", "subtotals"),
     *("sum", "sums", "summe", "gesamt", "gesamtsumme", "insgesamt", "zwischensumme", "somme", "totaux", "totale"),
     *("suma", "razem", "celkem", "toplam", "итого", "всего", "合計", "总计"),
+    *("average", "averages", "mean", "mittelwert", "durchschnitt", "moyenne", "promedio", "media"),
 )
 # Of two bytes together, whether a total may begin with them: blanks and a colon may stand before it.
 BEGINNINGS = np.zeros(2**16, dtype=bool)
@@ -416,7 +417,7 @@ def _of_batch(batch: Any) -> Any:
 
 def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
     rows: list[dict[str, Any]] = []
-    height, names = PIECE_CELLS // N_LINES, dict.fromkeys(how.optional)
+    height, names, missing = PIECE_CELLS // N_LINES, dict.fromkeys(how.optional), dict.fromkeys(how.optional)
     with _opened(path) as file:
         for number, line in enumerate(lines_of(file, how.encoding, how.kept), 1):
             try:
@@ -432,11 +433,16 @@ def _json_lines(path: Path, how: Reading) -> Iterator[Any]:
                 raise TableError(f"line {number:,} holds half of a letter, as where a text was cut. Mend it")
             rows.append(row)
             names |= dict.fromkeys(row)
+            if missing:
+                missing = {name: None for name in missing if name not in row}
             if len(rows) == height:
                 yield _of_objects(rows, names, how)
                 rows = []
     if rows:
         yield _of_objects(rows, names, how)
+    if missing and names:
+        which = listed(list(missing), 5)
+        how.say(f"No line has the key {which}, so all its cells are empty. Look whether it has another name.")
 
 
 def _of_objects(rows: list[dict[str, Any]], names: Collection[str], how: Reading) -> Any:

@@ -278,7 +278,10 @@ def _changed(texts: list[str], form: str, unit: str) -> Cure | None:
         return None
     if form[-2] in (found.form[-2], found.other[-2:-1]):
         cure = "Its mark may stand between thousands, or be the decimal one, and was neither in the learned table"
-        return f"{cure}. Say which mark is the decimal one (decimal)", ("decimal", form[-2])
+        # Neither is suggested: by the wrong one numbers are a thousand times as large, or a thousandth.
+        read = {one[-2]: read_numbers(texts[:1], one, found.unit)[0] for one in (found.form, found.other) if one}
+        both = " or ".join(f"{mark} for {number:g}" for mark, number in read.items())
+        return f"{cure}. Say which mark is the decimal one (decimal): {both}", None
     cure = f"The decimal mark has changed: numbers are written as {found.form}, and were as {form}"
     if form == PLAIN and found.form[-2] == ",":
         return f"{cure}. Say so (decimal)", ("decimal", ",")

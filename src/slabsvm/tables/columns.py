@@ -15,6 +15,9 @@ from slabsvm.runtime.caller import counted
 from slabsvm.tables.cells import Cells, plainly, quoted, shown
 from slabsvm.tables.numbers import PLAIN, Writing, is_placeholder, read_numbers, writing_of
 
+# Beyond this share of the rows, categories that are met once are warned of: at .1 they set the default's threshold.
+MOST_SINGLES = 0.05
+
 
 class Described(NamedTuple):
     """What a user is told of a column."""
@@ -283,13 +286,14 @@ class Categories(Column):
         return [*once, *([f"{', '.join(map(shown, self.joined))} are one"] if self.joined else [])]
 
     def doubt(self, n_rows: int) -> str:
-        """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""
-        # Five rows for each say enough, and fewer than five categories of one row may be accidents.
-        if 5 * len(self.levels) <= n_rows or self.singles < 5:
+        """Return what is doubtful where categories are nearly as many as rows, or many are met once; else ""."""
+        # Five rows for each say enough, if few rows have a category of their own: where as many have one as may be
+        # rejected, such rows set the threshold. Fewer than five may be accidents.
+        if self.singles < 5 or (5 * len(self.levels) <= n_rows and self.singles <= MOST_SINGLES * n_rows):
             return ""
         return (
             f"Column {shown(self.name)} has {len(self.levels):,} categories in {counted(n_rows, 'row')}, such as "
             f"{shown(self.levels[0])}; {self.singles:,} are in one row only. About {self.singles / n_rows:.0%} of new "
-            "rows will have a category that was never seen, and be rejected for it. Leave the column out (drop), merge "
-            "categories, or make numbers of them if they are quantities."
+            "rows will have a category that was never seen, and be rejected for it; other outliers may be accepted for "
+            "that. Leave the column out (drop), merge categories, or make numbers of them if they are quantities."
         )
