@@ -198,8 +198,8 @@ class DriftMonitor(BaseEstimator):
     def update(self, X: Any) -> Readings:
         """Read rows of the stream, as the estimator takes them, in their order, and return `Readings` of them.
 
-        Batches may have any size, and results do not depend on it. After an error the monitor is as before. Raises
-        ValueError for rows that the estimator refuses or cannot score; NotFittedError before `fit`.
+        Batches may have any size from one row on, and results do not depend on it. After an error the monitor is as
+        before. Raises ValueError for rows that the estimator refuses or cannot score; NotFittedError before `fit`.
         """
         check_is_fitted(self)
         scores, accepted = scored(self.estimator, X)

@@ -22,7 +22,8 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 # Nothing here asks for Dask: who passes its arrays has it. The others are for those who work on this repository.
 ASKED_BY_NOBODY = {"campaigns", "dask", "test", "benchmarks", "browser", "docs", "dev"}
 X = np.random.default_rng(0).normal(size=(30, 3))
-WORDING = r"(.+) needs ([\w-]+), which is not installed\. Install it with: pip install 'slabsvm\[(\w+)\]'"
+INSTALL = r"Install it with: pip install '\.\[(\w+)\]', in your clone of slabsvm"
+WORDING = rf"(.+) needs ([\w-]+), which is not installed\. {INSTALL}"
 
 
 def drawn(folder):

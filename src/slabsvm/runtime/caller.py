@@ -37,7 +37,9 @@ class ExtraMissingError(ImportError):
     def of(cls, purpose: str, library: str, extra: str, why: str = "") -> Self:
         """Return the error for a purpose, such as "A figure", a library, its extra, and why it does not load if so."""
         lack = f"is installed and does not load ({why})" if why else "is not installed"
-        return cls(f"{purpose} needs {library}, which {lack}. Install it with: pip install '{extra}'", name=library)
+        # The package is in no index: there its name might be taken by somebody else.
+        install = f"pip install '{extra.replace('slabsvm', '.')}', in your clone of slabsvm"
+        return cls(f"{purpose} needs {library}, which {lack}. Install it with: {install}", name=library)
 
 
 def require(purpose: str, library: str, extra: str) -> None:
