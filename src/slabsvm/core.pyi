@@ -1,7 +1,7 @@
 """The compiled core: arrays and scalars in and out, and the GIL released. Its sources lie in the folder core.
 
 Arrays that are written to are never converted: TypeError if one has another type than is said, ValueError if it has
-another shape or layout. What arguments are stands in core/descent.h, core/kernels.h and core/fit.h.
+another shape or layout. What arguments are stands in the headers of core.
 """
 
 import numpy as np

@@ -231,3 +231,13 @@ def test_rows_far_away_have_the_names_that_a_model_has_learned(frame):
         p = detector.p_values(X)
         assert detector.threshold(0.1) > -np.inf
     np.testing.assert_allclose(p, ConformalDetector(OneClassSVM()).fit(rows).p_values(rows))
+
+
+@pytest.mark.parametrize("model", [OneClassSVM(), SVDD()])
+def test_groups_that_share_all_rows_calibrate(model):
+    # No row has a neighbour in another group that it is not equal to, so gamma is 0.
+    X = np.repeat(np.random.default_rng(0).normal(size=(2, 2)), [30, 30], axis=0)
+    with warnings.catch_warnings(action="ignore"):
+        detector = ConformalDetector(model, random_state=0).fit(X, groups=np.arange(60) // 4)
+    assert detector.estimator_.gamma_ == 0
+    assert (detector.p_values(X) == 1).all()

@@ -102,7 +102,7 @@ class TestFormats:
         assert list(read(path)) == ["name", "a", "b"]
         assert read(path)["b"].tolist() == list(range(20))
 
-    @pytest.mark.parametrize("first", [2**62, 2**53 - 48])  # the last of the latter alone is no float64
+    @pytest.mark.parametrize("first", [2**62, 2**63, 2**53 - 48])  # the last of the latter alone is no float64
     def test_whole_numbers_keep_their_digits_beside_gaps(self, csv, first):
         long = [None if n == 30 else first + n for n in range(50)]
         path = csv("a,b\n" + "\n".join(f"{'' if n is None else n},1.5e18" for n in long) + "\n")

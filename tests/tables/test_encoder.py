@@ -189,6 +189,7 @@ LONG = {
     "int64": np.arange(2**62, 2**62 + 40),
     "uint64": np.arange(2**63, 2**63 + 40, dtype=np.uint64),
     "objects": [10**25 + place for place in range(40)],
+    "beyond float64": [10**400 + place for place in range(40)],
     "gaps": pd.array([None, *range(2**62, 2**62 + 39)], dtype="Int64"),
     "gaps and the least such number": pd.array([None, *range(2**53 - 37, 2**53 + 2)], dtype="Int64"),
     "gaps of polars": pl.Series([None, *range(2**62, 2**62 + 39)]),

@@ -58,8 +58,8 @@ def limit_of(detector: Any) -> float:
         return -np.inf
     samples = model.model_.expansion.samples
     row = np.zeros((1, samples.shape[1]))
-    # At 100 bandwidths kernel values underflow: exp(-100^2) is 0 in float64.
-    row[0, 0] = samples[:, [0]].max() + 100.0 / np.sqrt(model.gamma_)
+    # At 100 bandwidths kernel values underflow: exp(-100^2) is 0 in float64. With a gamma of 0 all rows are alike.
+    row[0, 0] = samples[:, [0]].max() + (100.0 / np.sqrt(model.gamma_) if model.gamma_ > 0 else 0.0)
     return float(without_names(model).decision_function(row)[0])
 
 

@@ -61,7 +61,7 @@ def framed(rows: Any, like: Any, names: Any = None, *, indexed: bool = False) ->
 
     Without names the columns have those of `like`. indexed says that they are its rows, and have its index.
     """
-    if not hasattr(like, "columns"):
+    if not hasattr(like, "iloc") and not hasattr(like, "with_columns"):
         return rows
     names = like.columns if names is None else names
     if hasattr(like, "iloc"):

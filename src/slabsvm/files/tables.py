@@ -274,9 +274,12 @@ def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     if how.decimal == EITHER:
         _keep_thousands(frame, written, records.separator)
     _keep_zeros(frame, written, content, records.separator)
-    # Whole numbers beside gaps are floats of 16 digits, and may have more.
+    # Whole numbers beside gaps are floats of 16 digits, and may have more; those from 2^63 on are texts.
     for name, cells in frame.items():
-        if cells.dtype.kind == "f" and (cells.abs() >= MOST_WHOLE).any():
+        is_free = _is_text(cells) and name not in (*how.texts, *how.ids)
+        first = next(filter(None, cells.dropna()), "") if is_free else ""
+        is_long = cells.dtype.kind == "f" and (cells.abs() >= MOST_WHOLE).any()
+        if is_long or re.fullmatch(r"[+-]?[1-9]\d{17,299}", first):
             texts = written([name])[name]
             if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
                 digits = [int(text) if isinstance(text, str) else None for text in texts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -321,6 +322,8 @@ def _too_long(whole: npt.NDArray[Any], n_present: int) -> bool:
     if whole.min() >= -MOST_WHOLE and whole.max() <= MOST_WHOLE:
         return False
     numbers = whole.tolist()
+    if max(map(abs, numbers)) > sys.float_info.max:
+        return True
     as_floats = [int(float(number)) for number in numbers]
     changed = sum(number != rounded for number, rounded in zip(numbers, as_floats, strict=True))
     return len(set(as_floats)) < len(set(numbers)) or changed > MOST_NUMBERS * n_present
