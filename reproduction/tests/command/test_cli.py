@@ -364,19 +364,19 @@ def test_an_output_folder_that_cannot_be_is_refused_before_any_work(tmp_path, co
 def test_figures_without_matplotlib_name_what_to_install_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("reproduce", "toy", "--output", tmp_path)
-    assert_plain_error(result, "pip install 'slabsvm[plots]'", "--no-figures")
+    assert_plain_error(result, "pip install '.[plots]'", "--no-figures")
     assert not (tmp_path / "toy.jsonl").exists()
 
 
 def test_every_extra_that_a_text_says_to_install_is_one():
     root = Path(__file__).parents[3]
     extras = {}
-    for folder in (root, root / "reproduction"):
+    for name, folder in (("slabsvm", root), ("./reproduction", root / "reproduction")):
         project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-        extras[project["name"]] = set(project["optional-dependencies"])
+        extras[name] = set(project["optional-dependencies"])
     sources = [path.read_text() for folder in ("src", "reproduction/src") for path in (root / folder).rglob("*.py")]
-    told = set(re.findall(r'"(slabsvm[\w-]*)\[(\w+)\]"', "\n".join(sources)))
-    assert {("slabsvm", "plots"), ("slabsvm-reproduction", "voc")} <= told
+    told = set(re.findall(r'"(slabsvm|\./reproduction)\[(\w+)\]"', "\n".join(sources)))
+    assert {("slabsvm", "plots"), ("./reproduction", "voc")} <= told
     assert [(name, extra) for name, extra in told if extra not in extras[name]] == []
 
 

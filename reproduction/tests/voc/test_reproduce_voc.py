@@ -537,7 +537,7 @@ class TestTheCommand:
             monkeypatch.setitem(sys.modules, name, None)
         monkeypatch.setitem(sys.modules, module, None)
         asked = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--classes", "cow", "--no-figures")
-        assert "slabsvm-reproduction[voc]" in said(run(*asked, status=1))
+        assert "./reproduction[voc]" in said(run(*asked, status=1))
 
     def test_without_data_it_says_where_to_get_them_and_what_they_take(self, tmp_path, monkeypatch):
         result = run("--output", tmp_path / "out", status=1)

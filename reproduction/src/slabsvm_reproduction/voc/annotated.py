@@ -199,9 +199,9 @@ def require(purpose: str, library: str, module: str) -> None:
     try:
         import_module(module)
     except ModuleNotFoundError as error:
-        raise ExtraMissingError.of(purpose, library, "slabsvm-reproduction[voc]") from error
+        raise ExtraMissingError.of(purpose, library, "./reproduction[voc]") from error
     except ImportError as error:
-        raise ExtraMissingError.of(purpose, library, "slabsvm-reproduction[voc]", str(error)) from error
+        raise ExtraMissingError.of(purpose, library, "./reproduction[voc]", str(error)) from error
 
 
 def _content(path: Path) -> bytes:
