@@ -578,3 +578,9 @@ def test_separators_in_quotes_do_not_make_up_for_a_cell_that_is_missing(csv, cel
     assert whole(csv(f"a,b\n{cell},1\n2,3\n"), Reading()).shape == (2, 2)
     with pytest.raises(TableError, match="has 1 cell, where the header has 2"):
         whole(csv(f"a,b\n{cell},1\n2\n"), Reading())
+
+
+def test_an_average_below_a_table_is_found_as_a_total_is(csv):
+    path = csv("part,width\n" + "".join(f"p{n},{n}.5\n" for n in range(30)) + "Average,15.0\n")
+    with pytest.raises(TableError, match="row 31 looks like a total: Average"):
+        whole(path, Reading())
