@@ -29,9 +29,10 @@ def fitted(run):
     return run
 
 
-def test_the_headline_counts_what_is_beyond_all_learned_rows(fitted):
+@pytest.mark.parametrize(("rows", "word"), [([3, 30], ""), ([3, 10, 20, 30, 40], "but ")])
+def test_the_headline_counts_what_is_beyond_all_learned_rows(fitted, rows, word):
     new = table(60, 1)
-    new.loc[[3, 30], "width"] = [1e6, 1e300]
+    new.loc[rows, "width"] = [1e6, 1e300, 1e7, 1e8, 1e9][: len(rows)]
     new.to_csv("new.csv", index=False)
     said = fitted("score", "m.skops", "new.csv", "-o", "s.csv", "--html", "r.html").stderr
     least = load("m.skops")[-1].calibration_decisions_.min()
@@ -42,7 +43,7 @@ def test_the_headline_counts_what_is_beyond_all_learned_rows(fitted):
     lead = re.search('<p class="lead">(.*?)</p>', Path("r.html").read_text())[1]
     n_rejected = int((~pd.read_csv("s.csv")["accepted"]).sum())
     assert lead.startswith(f"{n_rejected} of 60 rows are rejected, ")
-    assert lead.endswith(f"of good rows (1 to 11); {sentence}")
+    assert lead.endswith(f"of good rows (1 to 11); {word}{sentence}")
 
 
 def test_a_report_says_what_it_is_about_and_each_columns_worst_cell(fitted):
